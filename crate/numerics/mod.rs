@@ -1,0 +1,1 @@
+//! Bit-exact number formats and primitives on the CPU (section N of the specification).
