@@ -2,8 +2,13 @@
 //!
 //! DeepSeek-V4.1-Flash, block by block.
 
+pub mod blocks;
 pub mod config;
 pub mod error;
+pub mod image;
+pub mod model;
 pub mod numerics;
+pub mod text;
+pub mod weights;
 
 pub use error::{Error, Result};

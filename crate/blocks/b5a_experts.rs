@@ -1,0 +1,158 @@
+//! # 5A: the mixture of experts
+//!
+//! Every layer has 384 small FP4 experts, of which each token uses six, and one FP8 expert that all tokens share:
+//!
+//! ```text
+//! s_e = sqrt(softplus(W_g[e] . x))                          router score, f32
+//! choose the six largest s_e + b_e                          b: one bias for text, another for image tokens
+//! w_e = 1.5 s_e / sum of the chosen s                       from the scores without bias
+//! y_e = W_2 (w_e silu(min(g, 10)) clamp(u, -10, 10))        g = W_1 x, u = W_3 x; the weight enters BEFORE W_2
+//! y   = sum of the chosen y_e, ascending e, plus the shared expert's (without a weight)
+//! ```
+//!
+//! Specification: section 9.
+
+use super::context::Context;
+use super::mistake::Mistake;
+use crate::image::TokenType;
+use crate::numerics::linear::Matrix;
+use crate::numerics::ops::{silu, softplus, top_k};
+
+/// One expert.
+#[derive(Debug, Clone)]
+pub struct Expert {
+    /// Gate projection `[inter, dim]`.
+    pub w1: Matrix,
+    /// Down projection `[dim, inter]`.
+    pub w2: Matrix,
+    /// Up projection `[inter, dim]`.
+    pub w3: Matrix,
+}
+
+/// Weights of one layer's mixture.
+#[derive(Debug, Clone)]
+pub struct Weights {
+    /// Router `[experts, dim]`, bf16.
+    pub gate: Matrix,
+    /// Selection bias for text tokens `[experts]`.
+    pub bias: Vec<f32>,
+    /// Selection bias for image tokens `[experts]`.
+    pub bias_vl: Vec<f32>,
+    /// Routed experts.
+    pub experts: Vec<Expert>,
+    /// The shared expert.
+    pub shared: Expert,
+    /// Experts chosen per token.
+    pub top_k: usize,
+}
+
+/// The router's decision for `n` tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// Scores without bias `[n, experts]`.
+    pub scores: Vec<f32>,
+    /// Chosen experts, best first `[n, top_k]`.
+    pub ids: Vec<usize>,
+    /// Their weights `[n, top_k]`.
+    pub weights: Vec<f32>,
+}
+
+/// Chooses experts for inputs `x` `[n, dim]` of the given token types (section 9.1).
+pub fn route(context: &Context, weights: &Weights, x: &[f32], types: &[TokenType]) -> Route {
+    let logits = weights.gate.matmul(x, types.len());
+    let mut out = Route { scores: Vec::with_capacity(logits.len()), ids: Vec::new(), weights: Vec::new() };
+    for (logits, token) in logits.chunks_exact(weights.bias.len()).zip(types) {
+        let bias = if token.is_image() { &weights.bias_vl } else { &weights.bias };
+        let scores: Vec<f32> = logits.iter().map(|&logit| softplus(logit).sqrt()).collect();
+        let (ids, w) = choose(&scores, bias, weights.top_k, context.config.route_scale);
+        out.scores.extend(scores);
+        out.ids.extend(ids);
+        out.weights.extend(w);
+    }
+    out
+}
+
+/// The `k` best of score plus bias, and their weights from the scores alone; equal sums go to the lower index.
+pub fn choose(scores: &[f32], bias: &[f32], k: usize, route_scale: f32) -> (Vec<usize>, Vec<f32>) {
+    let biased: Vec<f32> = scores.iter().zip(bias).map(|(s, b)| s + b).collect();
+    let ids = top_k(&biased, k);
+    let sum = ids.iter().map(|&e| scores[e]).sum::<f32>() + 1e-20;
+    let weights = ids.iter().map(|&e| route_scale * scores[e] / sum).collect();
+    (ids, weights)
+}
+
+/// One expert on inputs `[n, dim]` that already went through the activation quantiser; routed experts bring a weight per token (section 9.2).
+fn expert(context: &Context, expert: &Expert, x_quantised: &[f32], n: usize, route: Option<&[f32]>) -> Vec<f32> {
+    let limit = context.config.swiglu_limit;
+    let gate = context.numerics.linear_quantised(&expert.w1, x_quantised, n);
+    let mut h = context.numerics.linear_quantised(&expert.w3, x_quantised, n);
+    h.iter_mut().zip(&gate).for_each(|(u, &g)| *u = silu(g.min(limit)) * u.clamp(-limit, limit));
+    let after = context.mistake == Some(Mistake::RouteWeightAfterW2);
+    let scale = |rows: &mut [f32]| {
+        for (row, &w) in rows.chunks_exact_mut(rows.len() / n).zip(route.unwrap_or_default()) {
+            row.iter_mut().for_each(|v| *v *= w);
+        }
+    };
+    if !after {
+        scale(&mut h);
+    }
+    context.numerics.round(&mut h);
+    let mut y = context.numerics.linear(&expert.w2, &h, n);
+    if after {
+        scale(&mut y);
+    }
+    y
+}
+
+/// The whole mixture on inputs `x` `[n, dim]`, given the router's decision; `[n, dim]`, rounded.
+pub fn mixture(context: &Context, weights: &Weights, x: &[f32], route: &Route) -> Vec<f32> {
+    let dim = context.config.dim;
+    let n = x.len() / dim;
+    let x = context.numerics.activation(x);
+    let mut out = vec![0.0f32; n * dim];
+    for (id, routed) in weights.experts.iter().enumerate() {
+        let uses: Vec<(usize, f32)> = (route.ids.iter().zip(&route.weights).enumerate())
+            .filter(|(_, (e, _))| **e == id)
+            .map(|(place, (_, &w))| (place / weights.top_k, w))
+            .collect();
+        if uses.is_empty() {
+            continue;
+        }
+        let inputs: Vec<f32> = uses.iter().flat_map(|&(token, _)| &x[token * dim..][..dim]).copied().collect();
+        let w: Vec<f32> = uses.iter().map(|&(_, w)| w).collect();
+        let y = expert(context, routed, &inputs, uses.len(), Some(&w));
+        for (y, &(token, _)) in y.chunks_exact(dim).zip(&uses) {
+            out[token * dim..][..dim].iter_mut().zip(y).for_each(|(out, y)| *out += y);
+        }
+    }
+    let shared = expert(context, &weights.shared, &x, n, None);
+    out.iter_mut().zip(shared).for_each(|(out, y)| *out += y);
+    context.numerics.round(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of section 9.1.
+    #[test]
+    fn bias_chooses_but_does_not_weigh() {
+        let logits = [0.2, -1.0, 3.0, 0.5, 2.0, -3.0, 1.0, 2.5f32];
+        let bias = [0.0, 0.5, -1.0, 0.9, 0.0, 0.0, 0.3, 0.0];
+        let scores: Vec<f32> = logits.iter().map(|&l| softplus(l).sqrt()).collect();
+        let expected =
+            [0.89338618, 0.55969785, 1.74602043, 0.98695339, 1.45839913, 0.22042539, 1.1459763, 1.60589219];
+        assert!(scores.iter().zip(expected).all(|(s, e)| (s - e).abs() < 1e-6), "{scores:?}");
+        let (ids, weights) = choose(&scores, &bias, 3, 1.5);
+        assert_eq!(ids, [3, 7, 4]);
+        let expected = [0.36542598, 0.59459215, 0.53998187];
+        assert!(weights.iter().zip(expected).all(|(w, e)| (w - e).abs() < 1e-6), "{weights:?}");
+        assert!((weights.iter().sum::<f32>() - 1.5).abs() < 1e-6);
+    }
+
+    #[test]
+    fn equal_scores_go_to_the_lower_index() {
+        assert_eq!(choose(&[1.0; 6], &[0.0; 6], 3, 1.5).0, [0, 1, 2]);
+    }
+}

@@ -1,0 +1,7 @@
+//! The blocks put together: load a checkpoint, run prompts and tokens through it.
+
+mod load;
+pub mod reference;
+mod step;
+
+pub use reference::{Forced, Output, Prefill, Reference};
