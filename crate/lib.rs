@@ -4,6 +4,7 @@
 
 pub mod config;
 pub mod error;
+pub mod image;
 pub mod numerics;
 
 pub use error::{Error, Result};
