@@ -19,6 +19,7 @@ use crate::image::TokenType;
 use crate::numerics::linear::Matrix;
 use crate::numerics::ops::sigmoid;
 use crate::numerics::{e4m3, e8m0};
+use crate::weights::EngramTables;
 
 /// Constants of one layer's hash; columns are ordered n-gram size first, then head.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,16 @@ pub struct Weights {
 }
 
 impl Hash {
+    /// The hash of Engram layer number `which`.
+    pub fn of(tables: &EngramTables, which: usize) -> Self {
+        Hash {
+            multipliers: tables.multipliers[which].clone(),
+            primes: tables.primes[which].clone(),
+            offsets: tables.offsets[which].clone(),
+            pad: tables.pad_id,
+        }
+    }
+
     /// Table rows of the newest position of `history` (oldest first, at most the longest n-gram; `None` inside an image). Section 2.3.
     pub fn rows(&self, history: &[Option<u32>]) -> Vec<u64> {
         let sizes = self.multipliers.len() - 1;
@@ -120,12 +131,10 @@ fn gate(h: &[f32], key: &[f32], q_weight: &[f32], k_weight: &[f32], eps: f32) ->
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::weights::EngramTables;
 
     fn hashes() -> [Hash; 2] {
-        let config = Config::flash();
-        let tables = EngramTables::released(&config).unwrap();
-        [tables.hash(0), tables.hash(1)]
+        let tables = EngramTables::released(&Config::flash()).unwrap();
+        [0, 1].map(|which| Hash::of(&tables, which))
     }
 
     fn at(hash: &Hash, history: &[Option<u32>], position: usize) -> Vec<u64> {
@@ -174,23 +183,22 @@ mod tests {
     /// Real text through the released token map: BOS User "question" Assistant <think> "reason" </think> "answer" EOS.
     #[test]
     fn rows_of_real_text() {
-        let config = Config::flash();
-        let tables = EngramTables::released(&config).unwrap();
+        let tables = EngramTables::released(&Config::flash()).unwrap();
         let ids = [0, 128803, 20072, 128804, 128821, 86512, 128822, 19995, 1];
         let history: Vec<Option<u32>> = ids.iter().map(|&id: &usize| Some(tables.token_map[id])).collect();
         assert_eq!(history.iter().flatten().copied().collect::<Vec<_>>(), [0, 98615, 2891, 98616, 98633, 3356, 98634, 2786, 1]);
         #[rustfmt::skip]
-        assert_eq!(at(&tables.hash(0), &history, 4), [
+        assert_eq!(at(&Hash::of(&tables, 0), &history, 4), [
             922518, 21253474, 43503579, 54459416, 76745906, 92135496, 101322931, 116124939, 140943127, 147786244, 173391090, 182624429,
             196266571, 216590186, 239953325, 245460053, 258258051, 272189827, 289476122, 306432294, 323185739, 340489501, 353587018, 377604785,
         ]);
         #[rustfmt::skip]
-        assert_eq!(at(&tables.hash(1), &history, 4), [
+        assert_eq!(at(&Hash::of(&tables, 1), &history, 4), [
             4205395, 31651554, 44178563, 59070850, 74879483, 86785079, 97611423, 126360348, 136812424, 146544618, 172235148, 177397863,
             205449876, 211760148, 233603798, 249364861, 259316843, 283294458, 295864758, 318577074, 324382242, 345784513, 360816073, 375580387,
         ]);
         #[rustfmt::skip]
-        assert_eq!(at(&tables.hash(0), &history, 8), [
+        assert_eq!(at(&Hash::of(&tables, 0), &history, 8), [
             12650295, 25253520, 45310968, 61784927, 78546121, 94813349, 102949479, 124791889, 141686485, 155369190, 168514743, 181236497,
             201249989, 217225883, 232650849, 247282619, 263884853, 278046926, 295856410, 306293090, 335152130, 347290966, 362551268, 374495036,
         ]);

@@ -126,7 +126,7 @@ impl Loader<'_> {
                 q_weight: self.vector(&format!("{p}.engram.q_weight")).await?,
                 k_weight: self.vector(&format!("{p}.engram.k_weight")).await?,
             };
-            backbone.engram = Some((self.checkpoint.engram.hash(which), weights));
+            backbone.engram = Some((engram::Hash::of(&self.checkpoint.engram, which), weights));
         }
         if config.kv_source_layers.contains(&index) {
             let wgate = match config.ratio(index) {

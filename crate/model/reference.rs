@@ -209,7 +209,8 @@ impl Reference {
     }
 
     /// Runs one layer alone on given rows, with the global KV and the selection of a golden file: teacher forcing for parity reports. The
-    /// window holds only what these rows bring. `ids` are the rows' token ids, for the n-gram memory.
+    /// window holds only what these rows bring. `ids` are the rows' token ids, for the n-gram memory; `pool` carries the candidate blocks
+    /// from the candidate source to the index sources after it.
     ///
     /// # Errors
     /// As [`Self::prefill`].
@@ -219,13 +220,17 @@ impl Reference {
         rows: &mut Rows,
         ids: &[u32],
         forced: Option<&Forced>,
+        pool: &mut Option<Pool>,
         observer: &mut dyn Observer,
     ) -> Result<()> {
         let mut state = self.state();
         let prompt = Prompt { ids: ids.to_vec(), types: rows.types.clone(), image_rows: Vec::new() };
-        let mut call = Call { memory: self.memory(&mut state, &prompt, 0..ids.len(), observer).await?, ..Call::default() };
+        let memory = self.memory(&mut state, &prompt, 0..ids.len(), observer).await?;
+        let mut call = Call { memory, pool: pool.take(), ..Call::default() };
         let given = forced.map_or(Given::Nothing, Given::Forced);
-        self.run_layer(layer, rows, &mut state, &mut call, given, observer)
+        self.run_layer(layer, rows, &mut state, &mut call, given, observer)?;
+        *pool = call.pool;
+        Ok(())
     }
 
     /// What can be wrong with a prompt, before anything is touched.

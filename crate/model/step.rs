@@ -2,7 +2,7 @@
 
 use super::reference::{Call, Given, Reference, check_finite};
 use crate::blocks::b3b_compressor as compressor;
-use crate::blocks::b3c_window_indexer::{self as indexer, Selection};
+use crate::blocks::b3c_window_indexer::{self as indexer, IndexQuery, Selection};
 use crate::blocks::b6a_kv_cache::{SourceCache, State};
 use crate::blocks::layer::{Rows, observe};
 use crate::blocks::tap::{Observer, Tap, Values};
@@ -84,20 +84,25 @@ impl Reference {
         let qr = attention::low_rank_query(context, core, &x_quantised, n);
         let q = attention::queries(context, core, &qr, n, rows.start, index);
         observe(observer, Tap::Query, index, &[n, config.n_heads, config.head_dim], &q);
-        self.select(index, rows, x, &qr, state, call, stale, observer);
-        let source = match given {
-            Given::Forced(forced) => {
-                call.selection.clone_from(&forced.selection);
-                Some(&forced.entries)
-            }
-            _ => config.kv_source(index).and_then(|s| state.sources[s].as_ref()).map(|cache| &cache.entries),
-        };
+        let cache = config.kv_source(index).and_then(|source| state.sources[source].as_ref());
+        let mut entries = cache.map(|cache| &cache.entries);
+        let mut keys = cache.map(|cache| &cache.keys);
+        if let Given::Forced(forced) = given {
+            (entries, keys) = (Some(&forced.entries), Some(&forced.keys));
+        }
+        if let (Some(weights), Some(keys)) = (&self.layers[index].indexer, keys) {
+            let query = indexer::index_query(context, weights, &qr, x, n, rows.start);
+            self.select(index, &query, &stale.unwrap_or_else(|| keys.read_from(0)), rows.start, call, observer);
+        }
+        if let Given::Forced(forced) = given {
+            call.selection.clone_from(&forced.selection);
+        }
 
         let width = config.head_dim;
         let sees = |token: usize| {
             let range = indexer::window(rows.start + token, config.window_size, window.start);
             let mut seen = window.rows[(range.start - window.start) * width..(range.end - window.start) * width].to_vec();
-            if let Some(entries) = source {
+            if let Some(entries) = entries {
                 let begin = seen.len();
                 let chosen = &call.selection[token];
                 seen.resize(begin + chosen.len() * width, 0.0);
@@ -151,27 +156,20 @@ impl Reference {
         window
     }
 
-    /// 3C at an index source: replaces the call's selection, and at the candidate source its pool.
-    #[allow(clippy::too_many_arguments)]
+    /// 3C at an index source: replaces the call's selection, and at the candidate source its pool. `keys` `[E, index_head_dim]`.
     fn select(
         &self,
         index: usize,
-        rows: &Rows,
-        x: &[f32],
-        qr: &[f32],
-        state: &State,
+        query: &IndexQuery,
+        keys: &[f32],
+        start: usize,
         call: &mut Call,
-        stale: Option<Vec<f32>>,
         observer: &mut dyn Observer,
     ) {
         let (context, config) = (&self.context, self.config());
-        let Some(weights) = &self.layers[index].indexer else { return };
-        let Some(source) = config.kv_source(index).and_then(|s| state.sources[s].as_ref()) else { return };
-        let query = indexer::index_query(context, weights, qr, x, rows.n(), rows.start);
-        let keys = stale.unwrap_or_else(|| source.keys.read_from(0));
         let pool = call.pool.as_ref().filter(|_| index > config.candidate_source_layer);
         let wanted = observer.wants(Tap::IndexScores, index);
-        let (selection, blocks) = indexer::select(context, &query, &keys, config.ratio(index), rows.start, pool, wanted);
+        let (selection, blocks) = indexer::select(context, query, keys, config.ratio(index), start, pool, wanted);
         show_selection(index, &selection, config.index_topk, observer);
         if index == config.candidate_source_layer {
             if observer.wants(Tap::CandidateBlocks, index) {

@@ -165,6 +165,34 @@ impl Matrix {
         }
     }
 
+    /// The matrix cut into `parts` of equally many rows each, as views of their own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tensor`] when the rows do not divide, or a part would cut an FP8 tile.
+    pub fn split_rows(self, parts: usize) -> Result<Vec<Self>> {
+        let (rows, cols) = (self.rows(), self.cols());
+        let part = rows / parts.max(1);
+        if part * parts != rows || part == 0 || (matches!(self, Matrix::Fp8 { .. }) && !part.is_multiple_of(BLOCK)) {
+            let problem = format!("[{rows}, {cols}] cannot be cut into {parts} parts of whole rows and tiles");
+            return Err(Error::tensor("grouped weight", problem));
+        }
+        fn cut<T: Clone>(data: Vec<T>, parts: usize) -> impl Iterator<Item = Vec<T>> {
+            let len = data.len() / parts;
+            (0..parts).map(move |index| data[index * len..][..len].to_vec())
+        }
+        Ok(match self {
+            Matrix::F32 { data, .. } => cut(data, parts).map(|data| Matrix::F32 { rows: part, cols, data }).collect(),
+            Matrix::Bf16 { data, .. } => cut(data, parts).map(|data| Matrix::Bf16 { rows: part, cols, data }).collect(),
+            Matrix::Fp8 { codes, scales, .. } => (cut(codes, parts).zip(cut(scales, parts)))
+                .map(|(codes, scales)| Matrix::Fp8 { rows: part, cols, codes, scales })
+                .collect(),
+            Matrix::Fp4 { packed, scales, .. } => (cut(packed, parts).zip(cut(scales, parts)))
+                .map(|(packed, scales)| Matrix::Fp4 { rows: part, cols, packed, scales })
+                .collect(),
+        })
+    }
+
     /// All weights, `[rows, cols]`.
     pub fn to_f32(&self) -> Vec<f32> {
         let mut out = vec![0.0; self.rows() * self.cols()];

@@ -7,6 +7,7 @@
 //! | [`bf16`], [`e4m3`], [`e2m1`], [`e8m0`] | the four storage formats, encode and decode |
 //! | [`quant`] | the three activation and cache quantisers: FP8 per 32, FP4 per 16, FP4 per 32 |
 //! | [`linear`] | a weight matrix as the checkpoint stores it, and its products |
+//! | [`precision`] | the two ways to round between operations, f32 and released |
 //! | [`rope`] | rotation frequencies, plain, YaRN and vision; angles; rotations of adjacent pairs |
 //! | [`ops`] | RMSNorm, activations, softmax, selections, error measure |
 //! | [`rng`], [`prime`], [`hash`] | NumPy's generator, primes and the hash that fills test models |
@@ -21,6 +22,7 @@ pub mod e8m0;
 pub mod hash;
 pub mod linear;
 pub mod ops;
+pub mod precision;
 pub mod prime;
 pub mod quant;
 pub mod rng;

@@ -1,0 +1,4 @@
+//! Looking at a run: golden files, parity reports, and the lab's tables.
+
+pub mod golden;
+pub mod parity;

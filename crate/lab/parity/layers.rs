@@ -1,0 +1,134 @@
+//! Layer by layer: each layer alone on the golden file's input, global KV and selection.
+
+use super::{Report, compare, limits};
+use crate::blocks::b1a_input::{self as input, Prompt};
+use crate::blocks::b6a_kv_cache::{Format, Plane};
+use crate::blocks::layer::Rows;
+use crate::blocks::tap::{Recorder, Tap};
+use crate::error::Result;
+use crate::lab::golden::GoldenFile;
+use crate::model::{Forced, Reference};
+
+/// Compares every layer of a case that holds all layers' streams.
+pub(super) async fn compare(
+    model: &Reference,
+    golden: &GoldenFile,
+    case: &str,
+    prompt: &Prompt,
+    report: &mut Report,
+) -> Result<()> {
+    let mut pool = None;
+    for layer in 0..model.config().n_layers {
+        let mut rows = if layer == 0 {
+            let embedding = input::embed(&model.input, prompt, 0..prompt.len(), 0)?;
+            Rows::enter(&model.context, &embedding, prompt.types.clone(), 0)
+        } else {
+            Rows {
+                start: 0,
+                types: prompt.types.clone(),
+                streams: golden.need(&format!("{case}.layers.{}.streams", layer - 1))?.f32.clone(),
+                pre: golden.need(&format!("{case}.layers.{}.pre_mix", layer - 1))?.f32.clone(),
+            }
+        };
+        let forced = forced(model, golden, case, layer)?;
+        let mut seen = Recorder::new(|_, _| true);
+        model.layer_alone(layer, &mut rows, &prompt.ids, forced.as_ref(), &mut pool, &mut seen).await?;
+        caches(golden, case, layer, &seen, report);
+        selection(golden, case, layer, &seen, report);
+        values(golden, case, layer, &seen, report);
+    }
+    Ok(())
+}
+
+/// The golden global KV and selection that `layer` reads.
+fn forced(model: &Reference, golden: &GoldenFile, case: &str, layer: usize) -> Result<Option<Forced>> {
+    let config = model.config();
+    let (Some(kv), Some(index)) = (config.kv_source(layer), config.index_source(layer)) else { return Ok(None) };
+    let plane = |name: &str, width: usize| -> Result<Plane> {
+        let mut plane = Plane::new(Format::F32, width);
+        plane.extend(&golden.need(&format!("{case}.layers.{kv}.{name}"))?.f32);
+        Ok(plane)
+    };
+    let topk = golden.need(&format!("{case}.layers.{index}.topk_indices"))?;
+    Ok(Some(Forced {
+        entries: plane("compressed_kv", config.head_dim)?,
+        keys: plane("index_keys", config.index_head_dim)?,
+        selection: (topk.i64.chunks_exact(topk.row()))
+            .map(|row| compare::chosen(row).into_iter().map(|j| j as u32).collect())
+            .collect(),
+    }))
+}
+
+type Seen<F> = Recorder<F>;
+
+/// 3B and 6A: the entries and keys that a source wrote.
+fn caches<F: Fn(Tap, usize) -> bool>(golden: &GoldenFile, case: &str, layer: usize, seen: &Seen<F>, report: &mut Report) {
+    for (tap, name) in [(Tap::CompressedKv, "compressed_kv"), (Tap::IndexKeys, "index_keys")] {
+        if let (Some(own), Some(expected)) = (seen.get(tap, layer), golden.get(&format!("{case}.layers.{layer}.{name}"))) {
+            report.checks.push(compare::codes(case, tap.name(), layer, &own.f32, &expected.f32));
+        }
+    }
+}
+
+/// 3C: what an index source chose from the golden keys.
+fn selection<F: Fn(Tap, usize) -> bool>(
+    golden: &GoldenFile,
+    case: &str,
+    layer: usize,
+    seen: &Seen<F>,
+    report: &mut Report,
+) {
+    let key = format!("{case}.layers.{layer}.topk_indices");
+    if let (Some(own), Some(scores), Some(expected)) =
+        (seen.get(Tap::TopkIds, layer), seen.get(Tap::IndexScores, layer), golden.get(&key))
+    {
+        let check = compare::sets(case, layer, &own.i64, own.shape[1], &expected.i64, expected.row());
+        report.checks.push(compare::sets_by_score(check, &own.i64, &expected.i64, expected.row(), &scores.f32));
+    }
+}
+
+/// 2A, 4A, 5A: mixes, outputs, routes, and the residual.
+fn values<F: Fn(Tap, usize) -> bool>(golden: &GoldenFile, case: &str, layer: usize, seen: &Seen<F>, report: &mut Report) {
+    let named = |name: &str| golden.get(&format!("{case}.layers.{layer}.{name}"));
+    let mut nmse = |tap: Tap, name: &str| {
+        if let (Some(own), Some(expected)) = (seen.get(tap, layer), named(name)) {
+            let limit = Some(limits::LAYER);
+            report.checks.push(compare::worst_row(case, tap.name(), Some(layer), &own.f32, &expected.f32, expected.row(), limit));
+        }
+    };
+    nmse(Tap::AttnComb, "attn_comb");
+    nmse(Tap::AttnOut, "attn_out");
+    if let (Some(ids), Some(weights), Some(scores), Some(golden_ids), Some(golden_weights)) = (
+        seen.get(Tap::ExpertIds, layer),
+        seen.get(Tap::ExpertWeights, layer),
+        seen.get(Tap::RouterScores, layer),
+        named("router_ids"),
+        named("router_weights"),
+    ) {
+        // Experts are chosen by score plus bias; two that differ by less than rounding may stand for each other.
+        let experts = scores.shape[1];
+        let near = |row: usize, own: &[i64], expected: &[i64]| {
+            let score = |id: &i64| scores.f32[row * experts + *id as usize];
+            let (a, b): (f32, f32) = (own.iter().map(score).sum(), expected.iter().map(score).sum());
+            (a - b).abs() <= limits::SCORE * a.abs()
+        };
+        let k = golden_ids.row();
+        report.checks.extend(compare::experts(
+            case,
+            layer,
+            (&ids.i64, &weights.f32),
+            (&golden_ids.i64, &golden_weights.f32),
+            k,
+            near,
+        ));
+    }
+    let mut nmse = |tap: Tap, name: &str| {
+        if let (Some(own), Some(expected)) = (seen.get(tap, layer), named(name)) {
+            let limit = Some(limits::LAYER);
+            report.checks.push(compare::worst_row(case, tap.name(), Some(layer), &own.f32, &expected.f32, expected.row(), limit));
+        }
+    };
+    nmse(Tap::FfnOut, "ffn_out");
+    nmse(Tap::FfnPre, "pre_mix");
+    nmse(Tap::Streams, "streams");
+}
