@@ -1,9 +1,9 @@
 //! Checks of the repository itself: its layout, stray modules, and text that belongs to one machine.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::{modules, process};
+use crate::files::{self, FileList};
+use crate::modules;
 
 /// What may lie at the top of the repository, besides dot files.
 const TOP_LEVEL: &[&str] =
@@ -28,7 +28,7 @@ const TEXT_ENDINGS: &[&str] =
 
 /// Runs all checks. Prints every finding; the result is a summary.
 pub(crate) fn run(root: &Path) -> Result<String, String> {
-    let files = tracked_files(root)?;
+    let FileList { files, origin } = files::list(root)?;
     let mut findings = layout_findings(&files);
     findings.extend(
         modules::orphans(root, &files)?
@@ -36,27 +36,16 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
             .map(|file| format!("{file}: no `mod` line leads to this file, so it is never compiled")),
     );
     for file in files.iter().filter(|file| is_text(file)) {
-        // Deleted but not yet committed files are still listed, so a missing file is none of our business.
-        let Ok(bytes) = std::fs::read(root.join(file)) else { continue };
+        let bytes = std::fs::read(root.join(file)).map_err(|error| format!("cannot read {file}: {error}"))?;
         findings.extend(text_findings(file, &String::from_utf8_lossy(&bytes)));
     }
     for finding in &findings {
         println!("{finding}");
     }
     match findings.len() {
-        0 => Ok(format!("{} files", files.len())),
-        count => Err(format!("{count} findings, see above")),
+        0 => Ok(format!("{} files {origin}", files.len())),
+        count => Err(format!("findings: {count}, see above")),
     }
-}
-
-/// The files that git tracks, with `/` between folders on every system.
-fn tracked_files(root: &Path) -> Result<Vec<String>, String> {
-    let mut git = Command::new("git");
-    // Containers often run as another user than the owner of the checkout, which git refuses unless told so.
-    git.args(["-c", "safe.directory=*", "ls-files", "-z"]).current_dir(root);
-    let listing = process::output(&mut git)?;
-    let files: Vec<String> = listing.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect();
-    if files.is_empty() { Err("git tracks no file here".to_owned()) } else { Ok(files) }
 }
 
 /// Entries at the top of the repository that are not part of the layout.

@@ -9,12 +9,13 @@
 //! | `process` | running programs: time limits, output that is both shown and kept |
 //! | `setup` | the tables of what the steps need, and their installation |
 //! | `steps` | the steps of `cargo xtask test` |
-//! | `checks`, `modules` | the repository checks |
+//! | `checks`, `files`, `modules` | the repository checks |
 //! | `counts` | reading test results, the closing line |
 //! | `lab` | the terminal lab |
 
 mod checks;
 mod counts;
+mod files;
 mod lab;
 mod modules;
 mod process;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The tracked `.rs` files under `crate/` that no target of a tracked `Cargo.toml` reaches.
+/// Those of `files` that are `.rs` files under `crate/` and that no target of a `Cargo.toml` among them reaches.
 pub(crate) fn orphans(root: &Path, files: &[String]) -> Result<Vec<String>, String> {
     let read =
         |file: &str| std::fs::read_to_string(root.join(file)).map_err(|error| format!("cannot read {file}: {error}"));
@@ -14,8 +14,7 @@ pub(crate) fn orphans(root: &Path, files: &[String]) -> Result<Vec<String>, Stri
     }
     let reached = reachable(&roots, |file| std::fs::read_to_string(root.join(file)).ok());
     let is_orphan = |file: &&String| file.starts_with("crate/") && file.ends_with(".rs") && !reached.contains(*file);
-    // A file deleted but not yet committed is still listed.
-    Ok(files.iter().filter(is_orphan).filter(|file| root.join(file).exists()).cloned().collect())
+    Ok(files.iter().filter(is_orphan).cloned().collect())
 }
 
 /// The `path = "....rs"` lines of a manifest: this repository names the source of every target.
