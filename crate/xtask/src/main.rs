@@ -1,2 +1,140 @@
-//! Developer commands.
-fn main() {}
+//! Developer commands of flash890, behind the alias `cargo xtask` of `.cargo/config.toml`.
+//!
+//! The crate has no dependencies, so that it compiles in seconds on a machine that has nothing but Rust, and it runs
+//! programs directly, without a shell, so that it behaves alike on Linux, macOS and Windows.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `workspace` | where the repository and its build output are, and how to start `cargo` |
+//! | `process` | running programs: time limits, output that is both shown and kept |
+//! | `setup` | the tables of what the steps need, and their installation |
+//! | `steps` | the steps of `cargo xtask test` |
+//! | `checks`, `files`, `modules` | the repository checks |
+//! | `counts` | reading test results, the closing line |
+//! | `lab` | the terminal lab |
+
+mod checks;
+mod counts;
+mod files;
+mod lab;
+mod modules;
+mod process;
+mod setup;
+mod steps;
+mod workspace;
+
+use std::process::ExitCode;
+
+use workspace::Workspace;
+
+/// What `help` prints, and what a wrong command prints on stderr.
+const USAGE: &str = "\
+Usage: cargo xtask <command>
+
+  lab [args...]  build flash890 in release and open the lab in the terminal; arguments go to `flash890 lab`
+  test           run every check and every test; the last line is `N passed, N failed`
+  setup          install what `test` needs and this machine lacks
+  help           print this text
+";
+
+/// Exit code of a command that ran and failed.
+const FAILED: u8 = 1;
+/// Exit code of a command line that makes no sense.
+const WRONG_USAGE: u8 = 2;
+
+/// One command line, understood.
+#[derive(Debug, PartialEq, Eq)]
+enum Command {
+    Lab(Vec<String>),
+    Test,
+    Setup,
+    Help,
+}
+
+/// Reads the arguments after the program name. The error is a sentence for the user.
+fn parse(args: &[String]) -> Result<Command, String> {
+    let (name, rest) = args.split_first().ok_or("a command is missing")?;
+    let command = match name.as_str() {
+        "lab" => return Ok(Command::Lab(rest.to_vec())),
+        "test" => Command::Test,
+        "setup" => Command::Setup,
+        "help" | "--help" | "-h" => Command::Help,
+        other => return Err(format!("there is no command `{other}`")),
+    };
+    match rest.first() {
+        None => Ok(command),
+        Some(extra) => Err(format!("`{name}` takes no arguments, found `{extra}`")),
+    }
+}
+
+/// Runs a command; returns the exit code, or a sentence on why it could not run at all.
+fn run(command: Command) -> Result<u8, String> {
+    match command {
+        Command::Help => {
+            print!("{USAGE}");
+            Ok(0)
+        }
+        Command::Lab(args) => lab::run(&Workspace::find()?, &args),
+        Command::Test => Ok(if steps::run_all(&Workspace::find()?).is_success() { 0 } else { FAILED }),
+        Command::Setup => {
+            let summary = setup::run(&Workspace::find()?)?;
+            println!("{summary}");
+            Ok(0)
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let command = match parse(&args) {
+        Ok(command) => command,
+        Err(problem) => {
+            eprint!("error: {problem}\n\n{USAGE}");
+            return ExitCode::from(WRONG_USAGE);
+        }
+    };
+    match run(command) {
+        Ok(code) => ExitCode::from(code),
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_line(line: &str) -> Result<Command, String> {
+        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&args)
+    }
+
+    #[test]
+    fn lab_passes_every_argument_through() {
+        let expected = ["--lang", "vi", "--help"].map(str::to_owned).to_vec();
+        assert_eq!(parse_line("lab --lang vi --help"), Ok(Command::Lab(expected)));
+    }
+
+    #[test]
+    fn the_other_commands_take_no_arguments() {
+        assert_eq!(parse_line("test"), Ok(Command::Test));
+        assert_eq!(parse_line("setup"), Ok(Command::Setup));
+        assert_eq!(parse_line("--help"), Ok(Command::Help));
+        assert!(parse_line("test --fast").unwrap_err().contains("`--fast`"));
+    }
+
+    #[test]
+    fn unknown_and_missing_commands_are_errors() {
+        assert!(parse_line("tset").unwrap_err().contains("`tset`"));
+        assert!(parse_line("").is_err());
+    }
+
+    #[test]
+    fn the_usage_names_every_command() {
+        for name in ["lab", "test", "setup", "help"] {
+            assert!(USAGE.lines().any(|line| line.trim_start().starts_with(name)), "{name} is missing");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The steps of `cargo xtask test`.
+//!
+//! The order is from quick to slow, so that a slip shows early; a failed step does not stop the others. Cargo shares
+//! what it compiles between them: clippy and rustdoc use the same checked dependencies, the browser build and the tests
+//! have their own. `-D warnings` is given to clippy and rustdoc only, as RUSTFLAGS it would make cargo rebuild all.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::counts::{self, Counts};
+use crate::setup::{self, WASM_TARGET};
+use crate::workspace::Workspace;
+use crate::{checks, process};
+
+/// The largest browser library that passes, in bytes before compression.
+const WASM_SIZE_LIMIT: u64 = 4_000_000;
+
+/// What a step found: its counts, and a note for its line in the summary.
+struct Outcome {
+    counts: Counts,
+    note: String,
+}
+
+impl From<Result<String, String>> for Outcome {
+    fn from(result: Result<String, String>) -> Self {
+        let counts = Counts::one(result.is_ok());
+        Self { counts, note: result.unwrap_or_else(|problem| problem) }
+    }
+}
+
+type Step = (&'static str, fn(&Workspace) -> Outcome);
+
+const STEPS: &[Step] = &[
+    ("setup", |workspace| setup::run(workspace).into()),
+    ("repository", |workspace| checks::run(&workspace.root).into()),
+    ("format", |workspace| quiet(&mut workspace.cargo(&["fmt", "--all", "--check"]))),
+    ("clippy", |workspace| {
+        quiet(&mut workspace.cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    }),
+    ("clippy for the browser", |workspace| {
+        let lib = ["clippy", "--package", "flash890", "--lib", "--target", WASM_TARGET, "--", "-D", "warnings"];
+        quiet(&mut workspace.cargo(&lib))
+    }),
+    ("documentation", |workspace| document(workspace)),
+    ("browser library", |workspace| build_browser_library(workspace).into()),
+    ("tests", |workspace| run_tests(workspace)),
+];
+
+/// Runs every step and prints the summary, whose last line is the sum of all counts.
+pub(crate) fn run_all(workspace: &Workspace) -> Counts {
+    let mut total = Counts::default();
+    let mut summary = Vec::new();
+    for (name, step) in STEPS {
+        println!("==> {name}");
+        let start = Instant::now();
+        let outcome = step(workspace);
+        total += outcome.counts;
+        let line = summary_line(name, start.elapsed(), &outcome);
+        println!("{line}\n");
+        summary.push(line);
+    }
+    println!("Summary\n{}\n\n{total}", summary.join("\n"));
+    total
+}
+
+/// `ok      tests                      12.3 s  310 passed, 0 failed`.
+fn summary_line(name: &str, time: Duration, outcome: &Outcome) -> String {
+    let verdict = if outcome.counts.is_success() { "ok" } else { "FAILED" };
+    format!("{verdict:<7} {name:<24} {:>6.1} s  {}", time.as_secs_f64(), outcome.note).trim_end().to_owned()
+}
+
+/// A step that is one command, with nothing to add when it succeeds.
+fn quiet(command: &mut Command) -> Outcome {
+    process::run(command).map(|()| String::new()).into()
+}
+
+/// Private items too: who reads this code for learning reads their docs, and their links must not break either.
+fn document(workspace: &Workspace) -> Outcome {
+    let mut doc = workspace.cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    let flags = std::env::var("RUSTDOCFLAGS").unwrap_or_default();
+    quiet(doc.env("RUSTDOCFLAGS", format!("{flags} -D warnings").trim_start()))
+}
+
+/// Builds the library as the browser will load it, and measures it.
+fn build_browser_library(workspace: &Workspace) -> Result<String, String> {
+    process::run(&mut workspace.cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "flash890",
+        "--lib",
+        "--target",
+        WASM_TARGET,
+    ]))?;
+    let file = workspace.target_dir.join(WASM_TARGET).join("release").join("flash890.wasm");
+    let size = std::fs::metadata(&file).map_err(|error| format!("cannot measure {}: {error}", file.display()))?.len();
+    check_size(size)
+}
+
+/// Compares the size in bytes with the limit.
+fn check_size(bytes: u64) -> Result<String, String> {
+    let report = format!(
+        "flash890.wasm: {:.2} MB before compression, limit {:.2} MB",
+        bytes as f64 / 1e6,
+        WASM_SIZE_LIMIT as f64 / 1e6
+    );
+    if bytes <= WASM_SIZE_LIMIT { Ok(report) } else { Err(report) }
+}
+
+/// Unit, integration and documentation tests of the workspace. The only step that counts more than one.
+fn run_tests(workspace: &Workspace) -> Outcome {
+    match process::show_and_keep(&mut workspace.cargo(&["test", "--workspace", "--no-fail-fast"])) {
+        Err(problem) => Err(problem).into(),
+        Ok((succeeded, stdout)) => {
+            let run = counts::read_test_run(succeeded, &stdout);
+            let ignored = if run.ignored == 0 { String::new() } else { format!(", {} IGNORED", run.ignored) };
+            Outcome { counts: run.counts, note: format!("{}{ignored}", run.counts) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_counts_one_and_keeps_its_note() {
+        let failed = Outcome::from(Err("no such file".to_owned()));
+        assert_eq!(failed.counts, Counts { passed: 0, failed: 1 });
+        assert_eq!(failed.note, "no such file");
+        assert_eq!(Outcome::from(Ok(String::new())).counts, Counts { passed: 1, failed: 0 });
+    }
+
+    #[test]
+    fn summary_lines_align_and_end_without_spaces() {
+        let line =
+            |result: Result<String, String>| summary_line("format", Duration::from_millis(1_250), &result.into());
+        assert_eq!(line(Ok(String::new())), "ok      format                      1.2 s");
+        assert_eq!(line(Err("bad".to_owned())), "FAILED  format                      1.2 s  bad");
+    }
+
+    #[test]
+    fn the_size_limit_is_inclusive() {
+        assert!(check_size(WASM_SIZE_LIMIT).is_ok());
+        let report = check_size(WASM_SIZE_LIMIT + 1).unwrap_err();
+        assert!(report.contains("limit 4.00 MB"), "{report}");
+    }
+
+    #[test]
+    fn every_step_has_its_own_name() {
+        for (index, (name, _)) in STEPS.iter().enumerate() {
+            assert!(STEPS[..index].iter().all(|(other, _)| other != name), "{name} is there twice");
+        }
+    }
+}
