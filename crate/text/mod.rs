@@ -19,3 +19,10 @@ mod tokenizer;
 pub use detokenise::Detokeniser;
 pub use stop::StopStrings;
 pub use tokenizer::Tokenizer;
+
+/// The released tokenizer, read once for all tests.
+#[cfg(test)]
+static RELEASED: std::sync::LazyLock<Tokenizer> = std::sync::LazyLock::new(|| {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tokenizer/tokenizer.json");
+    Tokenizer::from_json(&std::fs::read(path).unwrap()).unwrap()
+});

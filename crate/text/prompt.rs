@@ -360,3 +360,26 @@ fn join_texts(message: &Message, place: &str) -> Result<String> {
         .collect();
     Ok(texts?.join("\n\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::RELEASED;
+    use super::*;
+
+    /// The worked picture of section 12.4 stands inside a sentence. Messages hold pictures as parts of their own, so
+    /// this tests the parts below.
+    #[test]
+    fn a_picture_in_a_sentence() {
+        let special = SpecialIds::find(&RELEASED);
+        let mut prompt = Prompt::new(&RELEASED, &special);
+        prompt.control(special.bos, "BOS").unwrap();
+        prompt.control(special.user, "User").unwrap();
+        prompt.text("Before ");
+        prompt.image(0).unwrap();
+        prompt.text(" after");
+        prompt.assistant_head(false).unwrap();
+        let expected =
+            [Piece::Ids(vec![0, 128803, 17005, 223]), Piece::Image(0), Piece::Ids(vec![1561, 128804, 128822])];
+        assert_eq!(prompt.finish(), expected);
+    }
+}

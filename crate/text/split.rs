@@ -229,4 +229,25 @@ mod tests {
         assert_eq!(words("\u{1}\u{2}\u{3}"), ["\u{1}\u{2}\u{3}"]);
         assert_eq!(words("\u{1}\u{2}a"), ["\u{1}", "\u{2}a"]);
     }
+
+    /// Every code point, in surroundings that tell its class, splits as by the patterns themselves.
+    #[test]
+    fn every_code_point_splits_as_by_the_patterns() {
+        use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
+        let file = include_bytes!("../../tests/golden/tokenizer/small.json");
+        let oracle = tokenizers::Tokenizer::from_bytes(file).unwrap();
+        let splits = oracle.get_pre_tokenizer().unwrap();
+        let all: Vec<char> = ('\0'..=char::MAX).collect();
+        for chars in all.chunks(64) {
+            let text: String = chars.iter().map(|c| format!("x{c}y {c} {c}!{c}z{c}{c}1 \n")).collect();
+            let mut expected = PreTokenizedString::from(text.as_str());
+            splits.pre_tokenize(&mut expected).unwrap();
+            let expected: Vec<&str> = expected
+                .get_splits(OffsetReferential::Original, OffsetType::Byte)
+                .into_iter()
+                .map(|(_, (start, end), _)| &text[start..end])
+                .collect();
+            assert_eq!(words(&text), expected, "{chars:?}");
+        }
+    }
 }

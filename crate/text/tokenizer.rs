@@ -120,7 +120,7 @@ fn token_table(vocab: &[(String, u64)], added: &[AddedToken]) -> Result<Vec<Toke
         insert_token(&mut by_id, token.id, &token.content, entry)?;
     }
     let alphabet = byte_alphabet();
-    let byte_of: HashMap<char, u8> = alphabet.iter().zip(0u8..).map(|(&c, byte)| (c, byte)).collect();
+    let byte_of: HashMap<char, u8> = alphabet.iter().zip(0..=255u8).map(|(&c, byte)| (c, byte)).collect();
     for (spelling, id) in vocab {
         if let Some(added_id) = id_of_added.get(spelling.as_str()) {
             if added_id != id {
