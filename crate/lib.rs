@@ -6,6 +6,7 @@ pub mod blocks;
 pub mod config;
 pub mod error;
 pub mod image;
+pub mod lab;
 pub mod model;
 pub mod numerics;
 pub mod text;

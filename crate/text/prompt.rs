@@ -1,0 +1,385 @@
+//! Messages to token ids: the released prompt form for chat and thinking mode (section 12.3).
+//!
+//! ```text
+//! BOS
+//!   [thinking mode]         <｜System｜> Reasoning Effort: N (...)\n\n
+//!   system, first message   [<｜System｜> unless already there] content
+//!   system, later           <｜System｜> content
+//!   user                    <｜User｜> parts, joined by a blank line; so are the messages of consecutive user turns
+//!   assistant               <｜Assistant｜> </think> content EOS
+//!   assistant, after the last question, thinking mode
+//!                           <｜Assistant｜> <think> reasoning </think> content EOS
+//! <｜Assistant｜> <think> in thinking mode, </think> in chat mode
+//! ```
+//!
+//! Control tokens and pictures are placed by id. What a message says is ordinary text throughout: a control token's
+//! spelling in it stays the characters it is made of. DeepSeek's own encoder decides the same (crate
+//! `deepseek-recipe-encoding` 0.2, against which the tests compare), with one exception that is kept here: the
+//! [grounding marks](GROUNDING) an assistant wrote are tokens again when they come back as history.
+//!
+//! Tools are not rendered yet.
+
+use super::Tokenizer;
+use super::added::{self, Spellings};
+use crate::{Error, Result};
+
+/// Spellings of the tokens with which the model marks places in a picture. Only assistant turns may hold them.
+pub const GROUNDING: [&str; 8] = [
+    "<｜ref｜>",
+    "<｜/ref｜>",
+    "<｜box｜>",
+    "<｜/box｜>",
+    "<｜point｜>",
+    "<｜/point｜>",
+    "<｜polygon｜>",
+    "<｜/polygon｜>",
+];
+
+/// One turn of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order. The parts are joined by a blank line.
+    pub parts: Vec<Part>,
+    /// What an assistant thought before it answered. Only the reasoning of turns after the last question is rendered,
+    /// and only in thinking mode; of other roles it is ignored.
+    pub reasoning: Option<String>,
+}
+
+impl Message {
+    /// A message of one text.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Message { role, parts: vec![Part::Text(text.into())], reasoning: None }
+    }
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Instructions to the model.
+    System,
+    /// The person who asks.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Ordinary text.
+    Text(String),
+    /// A picture, as its index in the caller's list. Only in user messages.
+    Image(usize),
+}
+
+/// Whether the model thinks before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Answer at once.
+    Chat,
+    /// Think first.
+    Thinking {
+        /// How thoroughly, 1 to 100. Engines disagree on what names such as "high" mean; a number is not open to that
+        /// (pitfall P-18).
+        effort: u8,
+    },
+}
+
+impl Mode {
+    /// The vendor's default effort.
+    pub const DEFAULT_EFFORT: u8 = 75;
+}
+
+impl Default for Mode {
+    /// Thinking at the vendor's default effort.
+    fn default() -> Self {
+        Mode::Thinking { effort: Mode::DEFAULT_EFFORT }
+    }
+}
+
+/// Ids of the control tokens (section 0.4), found by their spelling. Small checkpoints lack some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpecialIds {
+    /// `<｜begin▁of▁sentence｜>` (0)
+    pub bos: Option<u32>,
+    /// `<｜end▁of▁sentence｜>` (1), also the stop token
+    pub eos: Option<u32>,
+    /// `<｜System｜>` (128,799)
+    pub system: Option<u32>,
+    /// `<｜User｜>` (128,803)
+    pub user: Option<u32>,
+    /// `<｜Assistant｜>` (128,804)
+    pub assistant: Option<u32>,
+    /// `<think>` (128,821)
+    pub think: Option<u32>,
+    /// `</think>` (128,822)
+    pub end_think: Option<u32>,
+    /// `<｜deepseek_image｜>` (129,264)
+    pub image: Option<u32>,
+}
+
+impl SpecialIds {
+    /// Looks the control tokens up.
+    pub fn find(tokenizer: &Tokenizer) -> Self {
+        SpecialIds {
+            bos: tokenizer.id_of("<｜begin▁of▁sentence｜>"),
+            eos: tokenizer.id_of("<｜end▁of▁sentence｜>"),
+            system: tokenizer.id_of("<｜System｜>"),
+            user: tokenizer.id_of("<｜User｜>"),
+            assistant: tokenizer.id_of("<｜Assistant｜>"),
+            think: tokenizer.id_of("<think>"),
+            end_think: tokenizer.id_of("</think>"),
+            image: tokenizer.id_of("<｜deepseek_image｜>"),
+        }
+    }
+}
+
+/// A stretch of a rendered prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Text and control tokens.
+    Ids(Vec<u32>),
+    /// The place of a picture, as its index in the caller's list. It takes as many positions as the picture has image
+    /// tokens (section 1.4).
+    Image(usize),
+}
+
+/// Renders a conversation and the head of the assistant's next turn. Two [`Piece::Ids`] never stand side by side.
+///
+/// The head is written before every assistant turn, as DeepSeek's encoder does, also where no question precedes it.
+/// Checkpoints whose vocabulary has neither `<think>` nor `</think>` cannot think; there, chat mode leaves the mark
+/// after `<｜Assistant｜>` out, so that a tiny test model can be talked to.
+///
+/// # Errors
+///
+/// [`Error::Prompt`] if there is no message, the effort is not 1 to 100, a picture stands in a system or assistant
+/// message, or the vocabulary lacks a control token that this conversation needs.
+pub fn render(messages: &[Message], mode: Mode, special: &SpecialIds, tokenizer: &Tokenizer) -> Result<Vec<Piece>> {
+    if messages.is_empty() {
+        return Err(Error::Prompt("needed at least one message, found none".into()));
+    }
+    let mut prompt = Prompt::new(tokenizer, special);
+    prompt.control(special.bos, "<｜begin▁of▁sentence｜>")?;
+    if let Mode::Thinking { effort } = mode {
+        prompt.effort(effort)?;
+    }
+    // Reasoning before the last question has served its purpose and is dropped (rule 4).
+    let asks = |(at, message): (usize, &Message)| match message.role {
+        Role::User => true,
+        Role::System => at > 0,
+        Role::Assistant => false,
+    };
+    let last_question = (0..messages.len()).rev().find(|&at| asks((at, &messages[at])));
+    for (at, message) in messages.iter().enumerate() {
+        let previous = at.checked_sub(1).map(|before| messages[before].role);
+        match message.role {
+            Role::System => prompt.system(message, at == 0, mode)?,
+            Role::User => prompt.user(message, previous)?,
+            Role::Assistant => {
+                let thinks = mode != Mode::Chat && last_question.is_none_or(|question| at > question);
+                prompt.assistant(message, thinks)?;
+            }
+        }
+    }
+    prompt.assistant_head(mode != Mode::Chat)?;
+    Ok(prompt.finish())
+}
+
+/// One sequence of ids: each picture becomes `image_id` as many times as it has tokens.
+///
+/// # Errors
+///
+/// [`Error::Prompt`] if a piece names a picture that `image_tokens` has no count for.
+pub fn flatten(pieces: &[Piece], image_id: u32, image_tokens: &[usize]) -> Result<Vec<u32>> {
+    let mut ids = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Ids(text) => ids.extend_from_slice(text),
+            Piece::Image(picture) => match image_tokens.get(*picture) {
+                Some(&count) => ids.extend(std::iter::repeat_n(image_id, count)),
+                None => {
+                    let count = image_tokens.len();
+                    return Err(Error::Prompt(format!("picture {picture}: needed a place in the list of {count}")));
+                }
+            },
+        }
+    }
+    Ok(ids)
+}
+
+/// A prompt under construction. Neighbouring texts are encoded together: a word may cross the border between them.
+struct Prompt<'t> {
+    tokenizer: &'t Tokenizer,
+    special: &'t SpecialIds,
+    grounding: Spellings,
+    pieces: Vec<Piece>,
+    ids: Vec<u32>,
+    text: String,
+}
+
+impl<'t> Prompt<'t> {
+    fn new(tokenizer: &'t Tokenizer, special: &'t SpecialIds) -> Self {
+        let mut grounding = Spellings::default();
+        for mark in GROUNDING {
+            if let Some(id) = tokenizer.id_of(mark) {
+                grounding.add(mark, id);
+            }
+        }
+        Prompt { tokenizer, special, grounding, pieces: Vec::new(), ids: Vec::new(), text: String::new() }
+    }
+
+    /// The line that tells the model how thoroughly to think, in front of the first system message if there is one.
+    fn effort(&mut self, effort: u8) -> Result<()> {
+        if !(1..=100).contains(&effort) {
+            return Err(Error::Prompt(format!("reasoning effort: needed 1 to 100, found {effort}")));
+        }
+        self.control(self.special.system, "<｜System｜>")?;
+        self.text(&format!(
+            "Reasoning Effort: {effort} (range 1-100, the higher the value, the more thorough the reasoning)\n\n"
+        ));
+        Ok(())
+    }
+
+    fn system(&mut self, message: &Message, first: bool, mode: Mode) -> Result<()> {
+        if !first || mode == Mode::Chat {
+            self.control(self.special.system, "<｜System｜>")?;
+        }
+        self.text(&join_texts(message, "a system message")?);
+        Ok(())
+    }
+
+    fn user(&mut self, message: &Message, previous: Option<Role>) -> Result<()> {
+        if previous == Some(Role::User) {
+            self.text("\n\n");
+        } else {
+            self.control(self.special.user, "<｜User｜>")?;
+        }
+        for (nth, part) in message.parts.iter().enumerate() {
+            if nth > 0 {
+                self.text("\n\n");
+            }
+            match part {
+                Part::Text(text) => self.text(text),
+                Part::Image(picture) => self.image(*picture)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A finished turn. `thinks` writes the reasoning, empty if there was none.
+    fn assistant(&mut self, message: &Message, thinks: bool) -> Result<()> {
+        self.assistant_head(thinks)?;
+        if thinks {
+            self.assistant_text(message.reasoning.as_deref().unwrap_or_default());
+            self.control(self.special.end_think, "</think>")?;
+        }
+        self.assistant_text(&join_texts(message, "an assistant message")?);
+        self.control(self.special.eos, "<｜end▁of▁sentence｜>")
+    }
+
+    /// Rule 2: `<｜Assistant｜>` and whether thinking begins or is already over.
+    fn assistant_head(&mut self, thinks: bool) -> Result<()> {
+        self.control(self.special.assistant, "<｜Assistant｜>")?;
+        if thinks {
+            self.control(self.special.think, "<think>")
+        } else if self.special.think.is_none() && self.special.end_think.is_none() {
+            Ok(())
+        } else {
+            self.control(self.special.end_think, "</think>")
+        }
+    }
+
+    fn control(&mut self, id: Option<u32>, spelling: &str) -> Result<()> {
+        let lacks = || Error::Prompt(format!("this conversation needs {spelling}, which the vocabulary does not have"));
+        self.id(id.ok_or_else(lacks)?);
+        Ok(())
+    }
+
+    fn id(&mut self, id: u32) {
+        self.encode_text();
+        self.ids.push(id);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Text in which grounding marks are tokens.
+    fn assistant_text(&mut self, text: &str) {
+        let mut pieces = Vec::new();
+        self.grounding.split(text, |piece| pieces.push(piece));
+        for piece in pieces {
+            match piece {
+                added::Piece::Text(text) => self.text(text),
+                added::Piece::Added(id) => self.id(id),
+            }
+        }
+    }
+
+    fn image(&mut self, picture: usize) -> Result<()> {
+        if self.special.image.is_none() {
+            return Err(Error::Prompt(format!(
+                "picture {picture}: this conversation needs <｜deepseek_image｜>, which the vocabulary does not have"
+            )));
+        }
+        self.end_ids();
+        self.pieces.push(Piece::Image(picture));
+        Ok(())
+    }
+
+    fn encode_text(&mut self) {
+        self.ids.extend(self.tokenizer.encode_plain(&std::mem::take(&mut self.text)));
+    }
+
+    fn end_ids(&mut self) {
+        self.encode_text();
+        if !self.ids.is_empty() {
+            self.pieces.push(Piece::Ids(std::mem::take(&mut self.ids)));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Piece> {
+        self.end_ids();
+        self.pieces
+    }
+}
+
+/// The parts of a message that must be text alone, joined by a blank line.
+fn join_texts(message: &Message, place: &str) -> Result<String> {
+    let texts: Result<Vec<&str>> = message
+        .parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => Ok(text.as_str()),
+            Part::Image(picture) => {
+                Err(Error::Prompt(format!("picture {picture}: needed in a user message, found in {place}")))
+            }
+        })
+        .collect();
+    Ok(texts?.join("\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RELEASED;
+    use super::*;
+
+    /// The worked picture of section 12.4 stands inside a sentence. Messages hold pictures as parts of their own, so
+    /// this tests the parts below.
+    #[test]
+    fn a_picture_in_a_sentence() {
+        let special = SpecialIds::find(&RELEASED);
+        let mut prompt = Prompt::new(&RELEASED, &special);
+        prompt.control(special.bos, "BOS").unwrap();
+        prompt.control(special.user, "User").unwrap();
+        prompt.text("Before ");
+        prompt.image(0).unwrap();
+        prompt.text(" after");
+        prompt.assistant_head(false).unwrap();
+        let expected =
+            [Piece::Ids(vec![0, 128803, 17005, 223]), Piece::Image(0), Piece::Ids(vec![1561, 128804, 128822])];
+        assert_eq!(prompt.finish(), expected);
+    }
+}
