@@ -5,5 +5,6 @@
 pub mod config;
 pub mod error;
 pub mod numerics;
+pub mod weights;
 
 pub use error::{Error, Result};

@@ -23,7 +23,7 @@ const MAX_STREAMS: usize = 16;
 const MAX_SINKHORN: usize = 1000;
 /// Hash columns of all Engram layers together (48 in the release); each costs a search for a prime.
 const MAX_HASH_COLUMNS: usize = 4096;
-/// Where the search for primes may start: the release is at 16 M; trial division stays quick up to here.
+/// Where the search for primes may start: the release is at 16 M; 4096 primes from here sum to less than 2^45 rows.
 const MAX_PRIME_START: u64 = 1 << 32;
 /// Pixels along a patch and patches along an image token.
 const MAX_PATCH: usize = 256;
@@ -253,7 +253,7 @@ impl Config {
             let problem = format!("needed 1 to vocab_size ({}), found {compressed}", self.vocab_size);
             return Err(Error::config("engram_compressed_vocab_size", problem));
         }
-        Ok(())
+        self.check_engram_rows()
     }
 
     fn check_experts(&self) -> Result<()> {
