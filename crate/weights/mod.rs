@@ -4,6 +4,8 @@
 //! says it must hold), [`checkpoint`] (both together, and the tensors), [`engram`] (tables of the n-gram hash), [`tiny`] (writes small
 //! checkpoints, and the one used when no model is given).
 
+pub mod contract;
+pub mod engram;
 pub mod header;
 pub mod index;
 pub mod source;
