@@ -1,0 +1,122 @@
+//! Two configs in code: the release, and the small model with the release's structure.
+
+use super::{Config, VisionConfig};
+
+impl Config {
+    /// DeepSeek-V4.1-Flash as released (sections 0.1 and 0.2).
+    pub fn flash() -> Config {
+        Config {
+            vocab_size: 129_280,
+            dim: 5120,
+            n_layers: 40,
+            n_mtp_layers: 3,
+            n_heads: 64,
+            head_dim: 512,
+            rope_head_dim: 64,
+            q_lora_rank: 1280,
+            o_groups: 8,
+            o_lora_rank: 1024,
+            window_size: 128,
+            norm_eps: 1e-20,
+            max_position_embeddings: 1_048_576,
+            n_routed_experts: 384,
+            n_shared_experts: 1,
+            n_activated_experts: 6,
+            moe_inter_dim: 2304,
+            route_scale: 1.5,
+            swiglu_limit: 10.0,
+            compress_ratios: [vec![0; 2], vec![2; 18], vec![1; 20], vec![0; 3]].concat(),
+            kv_source_layers: vec![2, 8, 14, 20],
+            index_source_layers: vec![2, 8, 14, 20, 24, 28, 32, 36],
+            rope_theta: 10_000.0,
+            compress_rope_theta: 160_000.0,
+            original_seq_len: 65_536,
+            rope_factor: 16.0,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            index_n_heads: 32,
+            index_head_dim: 128,
+            index_topk: 512,
+            candidate_source_layer: 20,
+            candidate_topk_blocks: 2048,
+            candidate_block_size: 8,
+            hc_mult: 4,
+            hc_sinkhorn_iters: 20,
+            hc_eps: 1e-6,
+            engram_layer_ids: vec![1, 14],
+            engram_vocab_size: 16_000_000,
+            engram_num_embeddings: vec![384_006_168, 384_016_682],
+            engram_max_ngram_size: 4,
+            engram_n_heads: 8,
+            engram_head_dim: 256,
+            engram_pad_id: 2,
+            engram_compressed_vocab_size: 99_092,
+            bos_token_id: 0,
+            eos_token_id: 1,
+            image_token_id: 129_264,
+            dspark_block_size: 5,
+            dspark_noise_token_id: 128_799,
+            dspark_target_layer_ids: vec![37, 38, 39],
+            dspark_markov_rank: 256,
+            dspark_n_routed_experts: 128,
+            dspark_n_activated_experts: 3,
+            vision: Some(VisionConfig {
+                n_layers: 32,
+                dim: 1024,
+                n_heads: 16,
+                inter_dim: 2816,
+                patch_size: 14,
+                downsample_ratio: 3,
+                max_n_token: 1024,
+                min_pixels: 295_936,
+                max_wh_ratio: None,
+                rope_theta: 10_000.0,
+            }),
+            unknown: Vec::new(),
+        }
+    }
+
+    /// The lab model: the released layer schedule and KV geometry (890 bytes per token), everything else small.
+    ///
+    /// The index keeps 32 entries and 8 blocks of 8, so that a prompt of 300 tokens already exercises both levels of the selection. Vocabulary
+    /// and token ids are those of the tokenizer that `weights::tiny` writes.
+    pub fn lab() -> Config {
+        Config {
+            vocab_size: 384,
+            dim: 64,
+            n_heads: 4,
+            q_lora_rank: 32,
+            o_groups: 2,
+            o_lora_rank: 32,
+            n_routed_experts: 8,
+            n_activated_experts: 2,
+            moe_inter_dim: 32,
+            index_n_heads: 16,
+            index_topk: 32,
+            candidate_topk_blocks: 8,
+            engram_vocab_size: 500,
+            engram_num_embeddings: vec![6568, 7464],
+            engram_n_heads: 4,
+            engram_head_dim: 32,
+            engram_compressed_vocab_size: 300,
+            image_token_id: 8,
+            dspark_noise_token_id: 3,
+            dspark_markov_rank: 32,
+            dspark_n_routed_experts: 4,
+            dspark_n_activated_experts: 2,
+            vision: Some(VisionConfig {
+                n_layers: 2,
+                dim: 64,
+                n_heads: 4,
+                inter_dim: 96,
+                patch_size: 14,
+                downsample_ratio: 3,
+                max_n_token: 128,
+                min_pixels: 42 * 42,
+                max_wh_ratio: None,
+                rope_theta: 10_000.0,
+            }),
+            ..Config::flash()
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Where bytes come from. Everything above reads ranges through [`ByteSource::read`] and finds files by name through [`Folder`], so that a
+//! file, memory, and later HTTP and the browser's store look the same.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::{Error, Result};
+
+/// Files in memory, name to content.
+pub type Files = BTreeMap<String, Arc<[u8]>>;
+
+/// A named sequence of bytes that is read in pieces. Offsets are 64 bits wide everywhere: one Engram table alone is 98 GB.
+#[derive(Debug)]
+pub struct ByteSource {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Memory(Arc<[u8]>),
+    #[cfg(not(target_arch = "wasm32"))]
+    File {
+        file: std::fs::File,
+        len: u64,
+    },
+}
+
+impl ByteSource {
+    /// Bytes in memory under a name for error messages.
+    pub fn memory(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
+        ByteSource { name: name.into(), kind: Kind::Memory(bytes.into()) }
+    }
+
+    /// Opens a file for positioned reads.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be opened or is not a file.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(path: &std::path::Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let io = |source| Error::Io { path: name.clone(), source };
+        let file = std::fs::File::open(path).map_err(io)?;
+        let metadata = file.metadata().map_err(io)?;
+        if !metadata.is_file() {
+            return Err(io(std::io::Error::other("needed a file, found a folder or device")));
+        }
+        Ok(ByteSource { name, kind: Kind::File { file, len: metadata.len() } })
+    }
+
+    /// Name for error messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        match &self.kind {
+            Kind::Memory(bytes) => bytes.len() as u64,
+            #[cfg(not(target_arch = "wasm32"))]
+            Kind::File { len, .. } => *len,
+        }
+    }
+
+    /// Whether there are no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of `range`, all of them.
+    ///
+    /// # Errors
+    /// [`Error::Io`] naming file and offset if the range passes the end or fewer bytes come than the file promised;
+    /// [`Error::DoesNotFit`] if the memory for them is not there.
+    pub async fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        if range.start > range.end || range.end > self.len() {
+            return Err(
+                self.short(range.start, &format!("needed bytes up to {}, the file has {}", range.end, self.len()))
+            );
+        }
+        let mut bytes = self.buffer(range.end - range.start)?;
+        match &self.kind {
+            // Both ends were compared with the length, which is a usize.
+            Kind::Memory(all) => bytes.extend_from_slice(&all[range.start as usize..range.end as usize]),
+            #[cfg(not(target_arch = "wasm32"))]
+            Kind::File { file, .. } => {
+                bytes.resize((range.end - range.start) as usize, 0);
+                self.fill(file, range.start, &mut bytes)?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// An empty buffer with room for `len` bytes; a size from a file must not abort the process.
+    fn buffer(&self, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let reserved = usize::try_from(len).is_ok_and(|len| bytes.try_reserve_exact(len).is_ok());
+        if reserved {
+            return Ok(bytes);
+        }
+        Err(Error::DoesNotFit {
+            what: format!("a read from {}", self.name),
+            needed: format!("{len} bytes"),
+            available: "less memory than that".into(),
+        })
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn fill(&self, file: &std::fs::File, start: u64, bytes: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let offset = start + done as u64;
+            match read_at(file, &mut bytes[done..], offset) {
+                Ok(0) => return Err(self.short(offset, &format!("needed {} more, found the end", bytes.len() - done))),
+                Ok(n) => done += n,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.short(offset, &error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    fn short(&self, offset: u64, problem: &str) -> Error {
+        let source = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, format!("at byte {offset}: {problem}"));
+        Error::Io { path: self.name.clone(), source }
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &std::fs::File, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &std::fs::File, bytes: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
+}
+
+/// A checkpoint's files, found by plain name.
+#[derive(Debug)]
+pub enum Folder {
+    /// All files in memory.
+    Memory(Files),
+    /// A folder of the file system.
+    #[cfg(not(target_arch = "wasm32"))]
+    Dir(std::path::PathBuf),
+}
+
+impl Folder {
+    /// The file `name`, or `None` if there is none of that name.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it is there and cannot be opened.
+    pub async fn open(&self, name: &str) -> Result<Option<ByteSource>> {
+        match self {
+            Folder::Memory(files) => Ok(files.get(name).map(|bytes| ByteSource::memory(name, bytes.clone()))),
+            #[cfg(not(target_arch = "wasm32"))]
+            Folder::Dir(path) => match ByteSource::open(&path.join(name)) {
+                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                opened => opened.map(Some),
+            },
+        }
+    }
+
+    /// All bytes of a small file, or `None` if there is none of that name.
+    ///
+    /// # Errors
+    /// As [`Folder::open`] and [`ByteSource::read`]; [`Error::Integrity`] if the file has more than `most` bytes.
+    pub async fn small(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        let Some(source) = self.open(name).await? else { return Ok(None) };
+        if source.len() > most {
+            return Err(Error::Integrity(format!(
+                "{}: needed at most {most} bytes, found {}",
+                source.name(),
+                source.len()
+            )));
+        }
+        source.read(0..source.len()).await.map(Some)
+    }
+
+    /// Where `name` would be, for error messages.
+    pub fn locate(&self, name: &str) -> String {
+        match self {
+            Folder::Memory(_) => name.to_string(),
+            #[cfg(not(target_arch = "wasm32"))]
+            Folder::Dir(path) => path.join(name).display().to_string(),
+        }
+    }
+}
