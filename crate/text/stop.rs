@@ -113,7 +113,7 @@ mod tests {
     fn all_splits_give_the_same_text() {
         let cases: &[(&[&str], &str, &str, bool)] = &[
             (&["END"], "one ENEND two", "one EN", true),
-            (&["END"], "one ENE two", "one ENE", false),
+            (&["END"], "one ENE two", "one ENE two", false),
             (&["aab"], "xaaaab", "xaa", true),
             (&["bc", "abcd"], "xabcdy", "xa", true), // "bc" is complete first
             (&["bc", "abc"], "xabcdy", "x", true),   // both complete at once: the longer one

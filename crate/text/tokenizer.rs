@@ -114,10 +114,10 @@ fn token_table(vocab: &[(String, u64)], added: &[AddedToken]) -> Result<Vec<Toke
             return Err(needed_found("added_tokens", "each spelling once", &format!("{:?} twice", token.content)));
         }
     }
-    let mut by_id: HashMap<u64, Token> = HashMap::with_capacity(vocab.len() + added.len());
+    let mut tokens = Vec::new();
     for token in added {
         let entry = Token { bytes: token.content.as_bytes().into(), added: true };
-        insert_token(&mut by_id, token.id, &token.content, entry)?;
+        insert_token(&mut tokens, token.id, &token.content, entry)?;
     }
     let alphabet = byte_alphabet();
     let byte_of: HashMap<char, u8> = alphabet.iter().zip(0..=255u8).map(|(&c, byte)| (c, byte)).collect();
@@ -133,23 +133,23 @@ fn token_table(vocab: &[(String, u64)], added: &[AddedToken]) -> Result<Vec<Toke
         let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else {
             return Err(needed_found("model.vocab", "spellings in the byte-level alphabet", &format!("{spelling:?}")));
         };
-        insert_token(&mut by_id, *id, spelling, Token { bytes, added: false })?;
+        insert_token(&mut tokens, *id, spelling, Token { bytes, added: false })?;
     }
-    let size = by_id.len() as u64;
-    (0..size)
-        .map(|id| {
-            by_id
-                .remove(&id)
-                .ok_or_else(|| needed_found("ids", &format!("all of 0 to {}", size - 1), &format!("no token {id}")))
-        })
-        .collect()
+    let last = tokens.len().saturating_sub(1);
+    let gap = |id| needed_found("ids", &format!("all of 0 to {last}"), &format!("no token {id}"));
+    tokens.into_iter().enumerate().map(|(id, token)| token.ok_or_else(|| gap(id))).collect()
 }
 
-fn insert_token(by_id: &mut HashMap<u64, Token>, id: u64, spelling: &str, token: Token) -> Result<()> {
+/// Puts `token` in its place in the table, which grows up to it.
+fn insert_token(tokens: &mut Vec<Option<Token>>, id: u64, spelling: &str, token: Token) -> Result<()> {
     if id >= MAX_VOCAB {
         return Err(needed_found(&format!("token {spelling:?}"), &format!("an id below {MAX_VOCAB}"), &id.to_string()));
     }
-    match by_id.insert(id, token) {
+    let place = id as usize;
+    if place >= tokens.len() {
+        tokens.resize(place + 1, None);
+    }
+    match tokens[place].replace(token) {
         None => Ok(()),
         Some(other) => {
             let other = String::from_utf8_lossy(&other.bytes);

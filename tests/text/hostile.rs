@@ -93,8 +93,18 @@ fn contradictions_are_refused() {
         ("/added_tokens/0", with_flag("single_word"), "added token 0: single_word: needed false, found true"),
         ("/added_tokens/3", added(1 << 20, "<x>"), r#"token "<x>": needed an id below 1048576, found 1048576"#),
         ("/added_tokens/3/id", json!(u64::MAX), "18446744073709551615"),
-        ("/model/vocab/!", json!(600), "ids: needed all of 0 to 511, found no token"),
+        ("/model/vocab/!", json!(600), "ids: needed all of 0 to 600, found no token 7"),
         ("/model/vocab/!", json!(u64::MAX), "needed an id below 1048576, found 18446744073709551615"),
+        (
+            "/model/vocab/<｜User｜>",
+            json!(9),
+            r#"token "<｜User｜>": needed one id, found 9 in model.vocab and 4 in added"#,
+        ),
+        (
+            "/added_tokens/3/content",
+            json!("<x>"),
+            r#"model.vocab: needed spellings in the byte-level alphabet, found "<｜dspark_noise｜>""#,
+        ),
         ("/model/vocab/!", json!(-1), "invalid value: integer `-1`"),
         (
             "/model/merges/5",
