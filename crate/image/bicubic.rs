@@ -3,6 +3,9 @@
 //! The filter has a = -0.5 and widens when a side shrinks, so that it averages instead of skipping pixels. Weights are computed in f64 and
 //! turned into fixed point with 22 fraction bits; columns come first, then rows, each pass rounding to 8 bits. A pass whose side does
 //! not change is left out.
+//!
+//! Columns first is the order of the specification and of Pillow up to 12. Pillow 13 takes rows first for some pairs of sizes (when the
+//! width grows while the height shrinks, among others); since each pass rounds and clamps, harsh pictures then differ visibly.
 
 use super::{Plan, Rgb};
 
@@ -20,7 +23,7 @@ struct Window {
     weights: Vec<i32>,
 }
 
-/// Resizes `picture` as Pillow's `resize((new_width, new_height), BICUBIC)` does. A new side of zero gives a picture without pixels.
+/// Resizes `picture` as `resize((new_width, new_height), BICUBIC)` of Pillow 12 does. A new side of zero gives a picture without pixels.
 pub fn resize(picture: &Rgb, new_width: usize, new_height: usize) -> Rgb {
     let wide = if new_width == picture.width { picture.clone() } else { resize_rows(picture, new_width) };
     if new_height == picture.height { wide } else { resize_columns(&wide, new_height) }

@@ -32,11 +32,9 @@ pub fn decode(bytes: &[u8]) -> Result<Rgb> {
     let (width, height) = decoder.dimensions();
     let (width, height) = (width as usize, height as usize);
     check_size(width, height).map_err(|_| too_large(&name, width, height))?;
-    if format == ImageFormat::Jpeg && !jpeg_is_complete(bytes) {
+    if !is_complete(format, bytes) {
         let found = bytes.len();
-        return Err(Error::Picture(format!(
-            "{name} of {width}x{height} is cut off: {found} bytes without an end marker"
-        )));
+        return Err(Error::Picture(format!("{name} of {width}x{height} is cut off after {found} bytes")));
     }
 
     let colour = decoder.color_type();
@@ -69,8 +67,25 @@ fn too_large(name: &str, width: usize, height: usize) -> Error {
     ))
 }
 
-/// Whether the end marker comes after the last scan. The JPEG decoder fills what is missing with grey and reports success, so a cut-off
-/// file must be found here. Segments are stepped over by their length: an embedded thumbnail has an end marker of its own.
+/// Whether the file has its end. The JPEG and WebP decoders fill missing pixels and report success, so a cut-off file must be found here;
+/// the PNG decoder reports it.
+fn is_complete(format: ImageFormat, bytes: &[u8]) -> bool {
+    match format {
+        ImageFormat::Jpeg => jpeg_is_complete(bytes),
+        ImageFormat::WebP => webp_is_complete(bytes),
+        _ => true,
+    }
+}
+
+/// Whether as many bytes follow the first 8 as the RIFF header says.
+fn webp_is_complete(bytes: &[u8]) -> bool {
+    let Some((header, rest)) = bytes.split_first_chunk::<8>() else { return false };
+    let needed = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+    rest.len() as u64 >= u64::from(needed)
+}
+
+/// Whether the end marker comes after the last scan. Segments are stepped over by their length: an embedded thumbnail has an end marker
+/// of its own.
 fn jpeg_is_complete(bytes: &[u8]) -> bool {
     let is_marker = |pair: &[u8]| pair[0] == 0xFF && !matches!(pair[1], 0x00 | 0xD0..=0xD7 | 0xFF);
     let mut at = 2;
