@@ -42,7 +42,8 @@ fn whole_pictures() {
 }
 
 /// Odd sizes, one side kept, extreme factors: CRC-32 of what Pillow 12.1.0 makes of the synthetic picture. 640x480 to
-/// 641x479 and 127x255 to 64x128 are sizes for which Pillow 13 runs the vertical pass first, with other bytes: they hold the order.
+/// 641x479 and 127x255 to 64x128 are sizes for which Pillow 13 runs the vertical pass first, with other bytes: they
+/// hold the order.
 #[test]
 fn odd_sizes_equal_pillow() {
     let cases = [

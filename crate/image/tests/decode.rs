@@ -44,8 +44,9 @@ fn lossless_formats_equal_pillow() {
     assert_eq!(fixture("rgba.png"), synthetic(19, 11), "alpha is dropped, not blended");
 }
 
-/// Lossy formats against Pillow's bytes. JPEG leaves the rounding of the inverse cosine transform and the interpolation of halved colour
-/// planes to the decoder: the limits are the largest difference and, in hundredths, the mean difference in levels.
+/// Lossy formats against Pillow's bytes. JPEG leaves the rounding of the inverse cosine transform and the interpolation
+/// of halved colour planes to the decoder: the limits are the largest difference and, in hundredths, the mean
+/// difference in levels.
 #[test]
 fn lossy_formats_are_close_to_pillow() {
     let cases = [
@@ -89,8 +90,8 @@ fn absurd_sizes_are_refused_before_allocation() {
     }
 }
 
-/// A file cut anywhere is an error: nothing of the picture may be missing. The last bytes of a PNG (its checksums and the end chunk) hold
-/// no pixels; a decoder may do without them, but then all pixels must be right.
+/// A file cut anywhere is an error: nothing of the picture may be missing. The last bytes of a PNG (its checksums and
+/// the end chunk) hold no pixels; a decoder may do without them, but then all pixels must be right.
 #[test]
 fn truncated_files_are_errors() {
     for name in
@@ -158,7 +159,8 @@ proptest! {
     #[test]
     fn mutated_files_never_panic(
         name in prop::sample::select(vec![
-            "rgba.png", "palette.png", "grey16_transparent.png", "rotated.jpg", "progressive.jpg", "grey.jpg", "lossless_alpha.webp", "lossy.webp",
+            "rgba.png", "palette.png", "grey16_transparent.png", "rotated.jpg", "progressive.jpg", "grey.jpg",
+            "lossless_alpha.webp", "lossy.webp",
         ]),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
