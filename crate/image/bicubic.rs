@@ -1,12 +1,12 @@
 //! Pillow's bicubic resampling, bit for bit (section 1.3), and the fit onto the canvas (section 1.2).
 //!
 //! The filter has a = -0.5 and widens when a side shrinks, so that it averages instead of skipping pixels. Weights are
-//! computed in f64 and turned into fixed point with 22 fraction bits; columns come first, then rows, each pass rounding
-//! to 8 bits. A pass whose side does not change is left out.
+//! computed in f64 and turned into fixed point with 22 fraction bits. The horizontal pass comes first, then the
+//! vertical one, each rounding to 8 bits; a pass whose side does not change is left out.
 //!
-//! Columns first is the order of the specification and of Pillow up to 12. Pillow 13 takes rows first for some pairs of
-//! sizes (when the width grows while the height shrinks, among others); since each pass rounds and clamps, harsh
-//! pictures then differ visibly.
+//! That order is the specification's, and Pillow's up to version 12. Pillow 13 takes the vertical pass first for some
+//! pairs of sizes (when the width grows while the height shrinks, among others); since each pass rounds and clamps,
+//! harsh pictures then differ visibly.
 
 use super::{Plan, Rgb};
 
