@@ -1,8 +1,12 @@
 //! Pillow's bicubic resampling, bit for bit (section 1.3), and the fit onto the canvas (section 1.2).
 //!
-//! The filter has a = -0.5 and widens when a side shrinks, so that it averages instead of skipping pixels. Weights are computed in f64 and
-//! turned into fixed point with 22 fraction bits; columns come first, then rows, each pass rounding to 8 bits. A pass whose side does
-//! not change is left out.
+//! The filter has a = -0.5 and widens when a side shrinks, so that it averages instead of skipping pixels. Weights are
+//! computed in f64 and turned into fixed point with 22 fraction bits. The horizontal pass comes first, then the
+//! vertical one, each rounding to 8 bits; a pass whose side does not change is left out.
+//!
+//! That order is the specification's, and Pillow's up to version 12. Pillow 13 takes the vertical pass first for some
+//! pairs of sizes (when the width grows while the height shrinks, among others); since each pass rounds and clamps,
+//! harsh pictures then differ visibly.
 
 use super::{Plan, Rgb};
 
@@ -20,7 +24,8 @@ struct Window {
     weights: Vec<i32>,
 }
 
-/// Resizes `picture` as Pillow's `resize((new_width, new_height), BICUBIC)` does. A new side of zero gives a picture without pixels.
+/// Resizes `picture` as `resize((new_width, new_height), BICUBIC)` of Pillow 12 does. A new side of zero gives a
+/// picture without pixels.
 pub fn resize(picture: &Rgb, new_width: usize, new_height: usize) -> Rgb {
     let wide = if new_width == picture.width { picture.clone() } else { resize_rows(picture, new_width) };
     if new_height == picture.height { wide } else { resize_columns(&wide, new_height) }
@@ -74,7 +79,8 @@ fn resize_columns(picture: &Rgb, new_height: usize) -> Rgb {
 
 /// Weighted sum of bytes in fixed point, rounded and clamped to a byte.
 ///
-/// The sum fits 32 bits: the weights add up to 1, and bicubic's negative ones are small, so the positive ones stay well below 2.
+/// The sum fits 32 bits: the weights add up to 1, and bicubic's negative ones are small, so the positive ones stay well
+/// below 2.
 fn weighted<'a>(pixels: impl Iterator<Item = &'a u8>, weights: &[i32]) -> u8 {
     let half = 1 << (FRACTION_BITS - 1);
     let sum = pixels.zip(weights).fold(half, |sum: i32, (&pixel, &weight)| sum + i32::from(pixel) * weight);

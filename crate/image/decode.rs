@@ -1,8 +1,9 @@
 //! PNG, JPEG and WebP to RGB, as Pillow's `convert("RGB")` has it (section 1.2); native only.
 //!
-//! Alpha is dropped, not blended; EXIF orientation, colour profiles and gamma are ignored; grey and palette are expanded. Of an animation
-//! the first picture counts. PNG and lossless WebP give Pillow's bytes. The standard leaves the last bit of a JPEG's inverse cosine
-//! transform and the interpolation of its colour planes open, so decoders differ there by a few levels, and more for CMYK.
+//! Alpha is dropped, not blended; EXIF orientation, colour profiles and gamma are ignored; grey and palette are
+//! expanded. Of an animation the first picture counts. PNG and lossless WebP give Pillow's bytes. The standard leaves
+//! the last bit of a JPEG's inverse cosine transform and the interpolation of its colour planes open, so decoders
+//! differ there by a few levels, and more for CMYK.
 
 use super::{MAX_PIXELS, MAX_SIDE, Rgb, check_size};
 use crate::{Error, Result};
@@ -15,8 +16,8 @@ const MAX_DECODER_BYTES: u64 = MAX_PIXELS as u64 * 8 + 64_000_000;
 /// Decodes a whole PNG, JPEG or WebP file.
 ///
 /// # Errors
-/// [`Error::Picture`] when the bytes are of another format, damaged or cut off, or when the size passes [`MAX_SIDE`] or [`MAX_PIXELS`];
-/// sizes are checked before any pixel is allocated.
+/// [`Error::Picture`] when the bytes are of another format, damaged or cut off, or when the size passes [`MAX_SIDE`] or
+/// [`MAX_PIXELS`]; sizes are checked before any pixel is allocated.
 pub fn decode(bytes: &[u8]) -> Result<Rgb> {
     let format = supported_format(bytes)?;
     let name = format!("{format:?}");
@@ -32,11 +33,9 @@ pub fn decode(bytes: &[u8]) -> Result<Rgb> {
     let (width, height) = decoder.dimensions();
     let (width, height) = (width as usize, height as usize);
     check_size(width, height).map_err(|_| too_large(&name, width, height))?;
-    if format == ImageFormat::Jpeg && !jpeg_is_complete(bytes) {
+    if !is_complete(format, bytes) {
         let found = bytes.len();
-        return Err(Error::Picture(format!(
-            "{name} of {width}x{height} is cut off: {found} bytes without an end marker"
-        )));
+        return Err(Error::Picture(format!("{name} of {width}x{height} is cut off after {found} bytes")));
     }
 
     let colour = decoder.color_type();
@@ -69,8 +68,25 @@ fn too_large(name: &str, width: usize, height: usize) -> Error {
     ))
 }
 
-/// Whether the end marker comes after the last scan. The JPEG decoder fills what is missing with grey and reports success, so a cut-off
-/// file must be found here. Segments are stepped over by their length: an embedded thumbnail has an end marker of its own.
+/// Whether the file has its end. The JPEG and WebP decoders fill missing pixels and report success, so a cut-off file
+/// must be found here; the PNG decoder reports it.
+fn is_complete(format: ImageFormat, bytes: &[u8]) -> bool {
+    match format {
+        ImageFormat::Jpeg => jpeg_is_complete(bytes),
+        ImageFormat::WebP => webp_is_complete(bytes),
+        _ => true,
+    }
+}
+
+/// Whether as many bytes follow the first 8 as the RIFF header says.
+fn webp_is_complete(bytes: &[u8]) -> bool {
+    let Some((header, rest)) = bytes.split_first_chunk::<8>() else { return false };
+    let needed = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+    rest.len() as u64 >= u64::from(needed)
+}
+
+/// Whether the end marker comes after the last scan. Segments are stepped over by their length: an embedded thumbnail
+/// has an end marker of its own.
 fn jpeg_is_complete(bytes: &[u8]) -> bool {
     let is_marker = |pair: &[u8]| pair[0] == 0xFF && !matches!(pair[1], 0x00 | 0xD0..=0xD7 | 0xFF);
     let mut at = 2;
@@ -85,14 +101,14 @@ fn jpeg_is_complete(bytes: &[u8]) -> bool {
     false
 }
 
-/// Whether this is a PNG of 16-bit grey, by bit depth and colour type in its first chunk. With a transparent grey the decoder adds a
-/// channel, so its own answer does not tell.
+/// Whether this is a PNG of 16-bit grey, by bit depth and colour type in its first chunk. With a transparent grey the
+/// decoder adds a channel, so its own answer does not tell.
 fn is_grey_16(format: ImageFormat, bytes: &[u8]) -> bool {
     format == ImageFormat::Png && bytes.get(24..26) == Some(&[16, 0])
 }
 
-/// 16-bit samples in machine order to 8 bits. Pillow keeps the high byte, except of grey without alpha, which it reads as a number
-/// and clips: everything from 255 up becomes white.
+/// 16-bit samples in machine order to 8 bits. Pillow keeps the high byte, except of grey without alpha, which it reads
+/// as a number and clips: everything from 255 up becomes white.
 fn to_8_bits(raw: &[u8], clip: bool) -> Vec<u8> {
     let reduce = |pair: &[u8]| {
         let sample = u16::from_ne_bytes([pair[0], pair[1]]);

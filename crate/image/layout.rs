@@ -19,8 +19,8 @@ pub enum TokenType {
 }
 
 impl TokenType {
-    /// Whether the position belongs to a picture, START, NEW_LINE and END included. Such positions have no n-gram memory and take the
-    /// router's `bias_vl`.
+    /// Whether the position belongs to a picture, START, NEW_LINE and END included. Such positions have no n-gram
+    /// memory and take the router's `bias_vl`.
     pub fn is_image(self) -> bool {
         self != TokenType::Text
     }
@@ -43,8 +43,8 @@ impl TokenType {
     }
 }
 
-/// Types of all positions of one picture, in prompt order: START, then per token row `token_cols` times IMAGE and one NEW_LINE, then END;
-/// `plan.tokens` entries.
+/// Types of all positions of one picture, in prompt order: START, then per token row `token_cols` times IMAGE and one
+/// NEW_LINE, then END; `plan.tokens` entries.
 pub fn token_types(plan: &Plan) -> Vec<TokenType> {
     let mut types = Vec::with_capacity(plan.tokens);
     types.push(TokenType::Start);

@@ -1,5 +1,5 @@
-//! A picture on its way to the vision tower: bytes to RGB, RGB to a canvas, canvas to patches, and the places the picture takes in the
-//! prompt (sections 1.2 to 1.4 of the specification).
+//! A picture on its way to the vision tower: bytes to RGB, RGB to a canvas, canvas to patches, and the places the
+//! picture takes in the prompt (sections 1.2 to 1.4 of the specification).
 //!
 //! ```text
 //! bytes --decode--> Rgb --fit--> canvas --patches--> [patch_rows * patch_cols, 3 * P * P] --> ViT (block 1A)
@@ -7,8 +7,8 @@
 //!                    +---plan-----+--token_types--> START (IMAGE.. NEW_LINE).. END
 //! ```
 //!
-//! Only [`decode`] depends on a decoder library, and only natively: a browser decodes by itself (`createImageBitmap`) and hands over an
-//! [`Rgb`]. Everything after that is the same code on both, to the bit.
+//! Only [`decode`] depends on a decoder library, and only natively: a browser decodes by itself (`createImageBitmap`)
+//! and hands over an [`Rgb`]. Everything after that is the same code on both, to the bit.
 //!
 //! ```
 //! use flash890::image::{Rgb, fit, patches, plan, token_types};
@@ -76,8 +76,8 @@ impl Rgb {
     }
 }
 
-/// Refuses pictures without pixels, and those too large to be worth any memory. Passing means that `width * height * 3` fits a 32-bit
-/// `usize`.
+/// Refuses pictures without pixels, and those too large to be worth any memory. Passing means that `width * height * 3`
+/// fits a 32-bit `usize`.
 fn check_size(width: usize, height: usize) -> Result<()> {
     if width == 0 || height == 0 {
         return Err(Error::Picture(format!("{width}x{height} has no pixels; needed: at least 1x1")));

