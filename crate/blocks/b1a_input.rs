@@ -126,7 +126,9 @@ pub fn embed(
                 let id = prompt.ids[position] as usize;
                 if id >= weights.embed.rows() {
                     let vocab = weights.embed.rows();
-                    return Err(Error::Prompt(format!("token id {id} at position {position}: the vocabulary has {vocab} entries")));
+                    return Err(Error::Prompt(format!(
+                        "token id {id} at position {position}: the vocabulary has {vocab} entries"
+                    )));
                 }
                 weights.embed.decode_row(id, out);
                 continue;
@@ -134,7 +136,9 @@ pub fn embed(
             TokenType::Image => {
                 let row = image_rows.next().ok_or_else(|| {
                     let found = prompt.image_rows.len() / dim;
-                    Error::Prompt(format!("position {position} is an image token, but there are only {found} image rows"))
+                    Error::Prompt(format!(
+                        "position {position} is an image token, but there are only {found} image rows"
+                    ))
                 })?;
                 out.copy_from_slice(row);
                 continue;

@@ -87,13 +87,7 @@ pub fn decode_row(codes: &[u8], scales: &[u8], out: &mut [f32]) {
 }
 
 /// Adds the memory to the streams `[n, h, dim]`, given the decoded rows `[n, columns * row width]`. Returns the gates `[n, h]`.
-pub fn apply(
-    context: &Context,
-    weights: &Weights,
-    streams: &mut [f32],
-    rows: &[f32],
-    types: &[TokenType],
-) -> Vec<f32> {
+pub fn apply(context: &Context, weights: &Weights, streams: &mut [f32], rows: &[f32], types: &[TokenType]) -> Vec<f32> {
     let config = &context.config;
     let (lanes, dim) = (config.hc_mult, config.dim);
     let projected = context.numerics.linear(&weights.wkv, rows, types.len());
@@ -144,9 +138,8 @@ mod tests {
     /// The made-up history of section 2.3, with an image in it.
     #[test]
     fn rows_at_the_start_and_across_an_image() {
-        let history: Vec<Option<u32>> = [0, 5, 17, 99091, 2, 1000, -1, -1, 42, 43, 44, 45i64]
-            .map(|id| u32::try_from(id).ok())
-            .to_vec();
+        let history: Vec<Option<u32>> =
+            [0, 5, 17, 99091, 2, 1000, -1, -1, 42, 43, 44, 45i64].map(|id| u32::try_from(id).ok()).to_vec();
         let [first, second] = hashes();
         #[rustfmt::skip]
         assert_eq!(at(&first, &history, 0), [
@@ -186,7 +179,10 @@ mod tests {
         let tables = EngramTables::released(&Config::flash()).unwrap();
         let ids = [0, 128803, 20072, 128804, 128821, 86512, 128822, 19995, 1];
         let history: Vec<Option<u32>> = ids.iter().map(|&id: &usize| Some(tables.token_map[id])).collect();
-        assert_eq!(history.iter().flatten().copied().collect::<Vec<_>>(), [0, 98615, 2891, 98616, 98633, 3356, 98634, 2786, 1]);
+        assert_eq!(
+            history.iter().flatten().copied().collect::<Vec<_>>(),
+            [0, 98615, 2891, 98616, 98633, 3356, 98634, 2786, 1]
+        );
         #[rustfmt::skip]
         assert_eq!(at(&Hash::of(&tables, 0), &history, 4), [
             922518, 21253474, 43503579, 54459416, 76745906, 92135496, 101322931, 116124939, 140943127, 147786244, 173391090, 182624429,

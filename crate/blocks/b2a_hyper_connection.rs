@@ -95,9 +95,7 @@ fn normalise_columns(matrix: &mut [f32], lanes: usize, eps: f32) {
 pub fn collapse(config: &Config, streams: &[f32], pre: &[f32], n: usize) -> Vec<f32> {
     let (lanes, dim) = (config.hc_mult, config.dim);
     let mut x = vec![0.0f32; n * dim];
-    for ((x, h), pre) in
-        x.chunks_exact_mut(dim).zip(streams.chunks_exact(lanes * dim)).zip(pre.chunks_exact(lanes))
-    {
+    for ((x, h), pre) in x.chunks_exact_mut(dim).zip(streams.chunks_exact(lanes * dim)).zip(pre.chunks_exact(lanes)) {
         for (stream, &weight) in h.chunks_exact(dim).zip(pre) {
             x.iter_mut().zip(stream).for_each(|(x, &v)| *x += weight * v);
         }
@@ -136,8 +134,8 @@ mod tests {
     fn example() -> (Config, Weights, Vec<f32>) {
         let config = config(2);
         let m = [
-            0.5, -0.25, 1.0, 0.0, 0.3, -0.6, 0.9, 1.2, -0.8, 0.0, 0.8, -0.4, 0.4, -0.8, 0.0, 0.8, -0.4, 0.4, -0.8, 0.0, 0.8,
-            -0.4, 0.4, -0.8f32,
+            0.5, -0.25, 1.0, 0.0, 0.3, -0.6, 0.9, 1.2, -0.8, 0.0, 0.8, -0.4, 0.4, -0.8, 0.0, 0.8, -0.4, 0.4, -0.8, 0.0,
+            0.8, -0.4, 0.4, -0.8f32,
         ];
         let streams = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0f32];
         let mean_square = streams.iter().map(|v| v * v).sum::<f32>() / 8.0;
@@ -146,11 +144,7 @@ mod tests {
             projection[row * 8] = m * mean_square.sqrt();
         }
         let base = (0..24).map(|i| 0.5 * (0.1 * i as f32 - 0.3)).collect();
-        let weights = Weights {
-            projection: Matrix::f32(24, 8, projection).unwrap(),
-            scale: vec![1.0, 0.5, 2.0],
-            base,
-        };
+        let weights = Weights { projection: Matrix::f32(24, 8, projection).unwrap(), scale: vec![1.0, 0.5, 2.0], base };
         (config, weights, streams.to_vec())
     }
 

@@ -169,7 +169,11 @@ mod tests {
         let expect = |layers: &[usize], ratio, role, kv, index| {
             for &layer in layers {
                 let row = schedule[layer];
-                assert_eq!((row.ratio, row.role, row.kv_source, row.index_source), (ratio, role, kv, index), "layer {layer}");
+                assert_eq!(
+                    (row.ratio, row.role, row.kv_source, row.index_source),
+                    (ratio, role, kv, index),
+                    "layer {layer}"
+                );
                 assert_eq!(row.decoder, layer >= 20);
             }
         };

@@ -122,8 +122,7 @@ pub fn select(
             }
             let mut chosen: Vec<u32> = top_k(&scores, config.index_topk).into_iter().map(|j| j as u32).collect();
             chosen.sort_unstable();
-            let blocks =
-                candidate_blocks(&scores[..seen], config.candidate_block_size, config.candidate_topk_blocks);
+            let blocks = candidate_blocks(&scores[..seen], config.candidate_block_size, config.candidate_topk_blocks);
             (chosen, blocks, if keep_scores { scores } else { Vec::new() })
         })
         .collect();

@@ -141,8 +141,7 @@ mod tests {
         let logits = [0.2, -1.0, 3.0, 0.5, 2.0, -3.0, 1.0, 2.5f32];
         let bias = [0.0, 0.5, -1.0, 0.9, 0.0, 0.0, 0.3, 0.0];
         let scores: Vec<f32> = logits.iter().map(|&l| softplus(l).sqrt()).collect();
-        let expected =
-            [0.89338618, 0.55969785, 1.74602043, 0.98695339, 1.45839913, 0.22042539, 1.1459763, 1.60589219];
+        let expected = [0.89338618, 0.55969785, 1.74602043, 0.98695339, 1.45839913, 0.22042539, 1.1459763, 1.60589219];
         assert!(scores.iter().zip(expected).all(|(s, e)| (s - e).abs() < 1e-6), "{scores:?}");
         let (ids, weights) = choose(&scores, &bias, 3, 1.5);
         assert_eq!(ids, [3, 7, 4]);

@@ -263,8 +263,7 @@ pub fn kv_bytes(config: &Config, tokens: u64) -> (u64, u64) {
         let (codes, scales) = Plane::row_bytes(format, width);
         (codes + scales) as u64
     };
-    let entries: u64 =
-        config.kv_source_layers.iter().map(|&layer| tokens / config.ratio(layer).max(1) as u64).sum();
+    let entries: u64 = config.kv_source_layers.iter().map(|&layer| tokens / config.ratio(layer).max(1) as u64).sum();
     (entries * row(Format::Kv4, config.head_dim), entries * row(Format::Idx4, config.index_head_dim))
 }
 

@@ -150,8 +150,13 @@ fn run_stage(context: &Context, stage: &Layer, ring: &Ring, rows: &mut Rows, lay
 fn correct(drafter: &Drafter, anchor: u32, x: &[f32], base_logits: Vec<f32>) -> Draft {
     let (vocab, rank) = (drafter.markov_embed.rows(), drafter.markov_embed.cols());
     let block = base_logits.len() / vocab;
-    let mut out =
-        Draft { anchor, ids: Vec::new(), confidence: Vec::new(), logits: Vec::with_capacity(base_logits.len()), base_logits };
+    let mut out = Draft {
+        anchor,
+        ids: Vec::new(),
+        confidence: Vec::new(),
+        logits: Vec::with_capacity(base_logits.len()),
+        base_logits,
+    };
     let mut before = anchor;
     let mut e = vec![0.0; rank];
     for (base, x) in out.base_logits.chunks_exact(vocab).zip(x.chunks_exact(x.len() / block)) {

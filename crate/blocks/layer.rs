@@ -77,7 +77,13 @@ pub fn collapse_and_norm(context: &Context, streams: &[f32], pre: &[f32], norm: 
 
 impl Layer {
     /// Steps 5c and 5d: mixes of the attention, and its input.
-    pub fn enter_attention(&self, context: &Context, rows: &Rows, index: usize, observer: &mut dyn Observer) -> Entered {
+    pub fn enter_attention(
+        &self,
+        context: &Context,
+        rows: &Rows,
+        index: usize,
+        observer: &mut dyn Observer,
+    ) -> Entered {
         let (n, config) = (rows.n(), &context.config);
         let mixes = hyper::mixes(config, &self.hc_attn, &rows.streams, n);
         let lanes = config.hc_mult;

@@ -76,7 +76,8 @@ impl GoldenFile {
     /// # Errors
     /// [`Error::Golden`] if it is missing.
     pub fn need(&self, name: &str) -> Result<&Golden> {
-        let missing = || Error::Golden { file: self.file.clone(), problem: format!("needs a tensor {name}, found none") };
+        let missing =
+            || Error::Golden { file: self.file.clone(), problem: format!("needs a tensor {name}, found none") };
         self.get(name).ok_or_else(missing)
     }
 

@@ -1,6 +1,6 @@
 //! The blocks put together: load a checkpoint, run prompts and tokens through it.
 
-mod load;
+pub mod load;
 pub mod reference;
 mod step;
 

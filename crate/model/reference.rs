@@ -5,6 +5,7 @@
 //! because no row's arithmetic depends on the rows beside it.
 
 use crate::blocks::b1a_input::{self as input, Prompt};
+use crate::blocks::b1b_engram as engram;
 use crate::blocks::b3a_encoder_decoder::{DecoderTail, Tail};
 use crate::blocks::b3b_compressor as compressor;
 use crate::blocks::b3c_window_indexer::{self as indexer, Pool};
@@ -12,7 +13,6 @@ use crate::blocks::b6a_kv_cache::{Plane, State};
 use crate::blocks::b6b_head_dspark::{self as head, Draft, Drafter, Head};
 use crate::blocks::context::Context;
 use crate::blocks::layer::{Layer, Rows, observe};
-use crate::blocks::b1b_engram as engram;
 use crate::blocks::tap::{Observer, Tap, Values};
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -254,7 +254,9 @@ impl Reference {
         let (needed, found) =
             (prompt.types.iter().filter(|&&t| t == TokenType::Image).count() * config.dim, prompt.image_rows.len());
         if needed != found {
-            return Err(Error::Prompt(format!("pictures bring {found} numbers for image positions that need {needed}")));
+            return Err(Error::Prompt(format!(
+                "pictures bring {found} numbers for image positions that need {needed}"
+            )));
         }
         if self.input.image_marks.is_none() && prompt.types.iter().any(|t| t.is_image()) {
             return Err(Error::Prompt("the prompt has a picture, but this checkpoint has no vision tower".into()));

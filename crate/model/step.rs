@@ -101,7 +101,8 @@ impl Reference {
         let width = config.head_dim;
         let sees = |token: usize| {
             let range = indexer::window(rows.start + token, config.window_size, window.start);
-            let mut seen = window.rows[(range.start - window.start) * width..(range.end - window.start) * width].to_vec();
+            let mut seen =
+                window.rows[(range.start - window.start) * width..(range.end - window.start) * width].to_vec();
             if let Some(entries) = entries {
                 let begin = seen.len();
                 let chosen = &call.selection[token];

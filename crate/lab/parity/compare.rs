@@ -86,14 +86,21 @@ pub(super) fn chosen(row: &[i64]) -> Vec<i64> {
 }
 
 /// [`sets`], but a row is only counted if the scores of what differs are further apart than rounding explains.
-pub(super) fn sets_by_score(mut check: Check, own: &[i64], golden: &[i64], golden_width: usize, scores: &[f32]) -> Check {
+pub(super) fn sets_by_score(
+    mut check: Check,
+    own: &[i64],
+    golden: &[i64],
+    golden_width: usize,
+    scores: &[f32],
+) -> Check {
     let rows = golden.len() / golden_width;
     if rows == 0 || !check.error.is_finite() {
         return check;
     }
     let (own_width, entries) = (own.len() / rows, scores.len() / rows);
     let differs = |row: &usize| {
-        let (a, b) = (chosen(&own[row * own_width..][..own_width]), chosen(&golden[row * golden_width..][..golden_width]));
+        let (a, b) =
+            (chosen(&own[row * own_width..][..own_width]), chosen(&golden[row * golden_width..][..golden_width]));
         let score = |&j: &i64| scores[row * entries..][..entries].get(j as usize).copied().unwrap_or(f32::NEG_INFINITY);
         let scale = a.iter().chain(&b).map(score).map(f32::abs).fold(f32::MIN_POSITIVE, f32::max);
         let only_own = a.iter().filter(|j| !b.contains(j)).map(score).fold(f32::NEG_INFINITY, f32::max);
@@ -106,7 +113,8 @@ pub(super) fn sets_by_score(mut check: Check, own: &[i64], golden: &[i64], golde
 
 /// Share of 4-bit codes that differ, from the values that readers see; more than one step apart counts as all.
 pub(super) fn codes(case: &str, tap: &str, layer: usize, own: &[f32], golden: &[f32]) -> Check {
-    let mut check = Check { limit: Some(limits::CODES), ..check(case, tap, Some(layer), "share of 4-bit codes that differ") };
+    let mut check =
+        Check { limit: Some(limits::CODES), ..check(case, tap, Some(layer), "share of 4-bit codes that differ") };
     if own.len() != golden.len() {
         check.worst = format!("{} values, golden has {}", own.len(), golden.len());
         return check;
@@ -149,7 +157,8 @@ pub(super) fn experts(
     (ids.error, weights.error) = (0.0, 0.0);
     for row in 0..own.0.len() / k {
         let sorted = |ids: &[i64], w: &[f32]| {
-            let mut pairs: Vec<(i64, f32)> = ids[row * k..][..k].iter().copied().zip(w[row * k..][..k].iter().copied()).collect();
+            let mut pairs: Vec<(i64, f32)> =
+                ids[row * k..][..k].iter().copied().zip(w[row * k..][..k].iter().copied()).collect();
             pairs.sort_by_key(|&(id, _)| id);
             pairs.into_iter().unzip::<i64, f32, Vec<_>, Vec<_>>()
         };

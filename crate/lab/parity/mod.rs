@@ -121,7 +121,8 @@ fn has(golden: &GoldenFile, case: &str) -> bool {
 fn prompt(config: &Config, golden: &GoldenFile, case: &str) -> Result<Prompt> {
     let mut prompt = Prompt::text(golden.need(&format!("{case}.input_ids"))?.ids());
     if let Some(types) = golden.get(&format!("{case}.types")) {
-        let unknown = |code| Error::Golden { file: golden.file.clone(), problem: format!("{case}.types has a code {code}") };
+        let unknown =
+            |code| Error::Golden { file: golden.file.clone(), problem: format!("{case}.types has a code {code}") };
         prompt.types = (types.i64.iter())
             .map(|&code| TokenType::from_code(code as i32).ok_or_else(|| unknown(code)))
             .collect::<Result<_>>()?;
@@ -148,7 +149,7 @@ async fn end_to_end(
 ) -> Result<()> {
     let config = model.config();
     let judged = judged_end_to_end(config, case);
-    let mut recorder = Recorder::new(|tap, _| matches!(tap, Tap::EngramRows | Tap::TopkIds));
+    let mut recorder = Recorder::new(|tap, _| matches!(tap, Tap::EngramRows | Tap::TopkIds | Tap::Streams));
     let how = Prefill { all_logits: true, ..Prefill::default() };
     let output = model.prefill(&mut model.state(), prompt, how, &mut recorder).await?;
 
@@ -170,6 +171,12 @@ async fn end_to_end(
             let mut check = compare::sets(case, layer, &own.i64, width, &expected.i64, expected.row());
             check.limit = check.limit.filter(|_| judged);
             report.checks.push(check);
+        }
+        let key = format!("{case}.layers.{layer}.streams");
+        if let (Some(expected), Some(own)) = (golden.get(&key), recorder.get(Tap::Streams, layer)) {
+            let (width, limit) = (expected.row(), judged.then_some(limits::END_TO_END));
+            let tap = "2a.streams end to end";
+            report.checks.push(compare::worst_row(case, tap, Some(layer), &own.f32, &expected.f32, width, limit));
         }
     }
     let rows = golden.need(&format!("{case}.logit_rows"))?;
@@ -214,7 +221,10 @@ async fn greedy(model: &Reference, golden: &GoldenFile, report: &mut Report) -> 
 /// DSpark alone: rings from the golden taps, one draft.
 fn draft(model: &Reference, golden: &GoldenFile, report: &mut Report) -> Result<()> {
     let Some(drafter) = &model.drafter else {
-        return Err(Error::Golden { file: golden.file.clone(), problem: "has a draft, but the checkpoint no DSpark".into() });
+        return Err(Error::Golden {
+            file: golden.file.clone(),
+            problem: "has a draft, but the checkpoint no DSpark".into(),
+        });
     };
     let config = model.config();
     let taps = golden.need("dspark.target_hidden")?;
@@ -241,7 +251,10 @@ fn draft(model: &Reference, golden: &GoldenFile, report: &mut Report) -> Result<
 /// The picture's way: pixels to patches, token layout, ViT, aligner.
 fn vision(model: &Reference, golden: &GoldenFile, report: &mut Report) -> Result<()> {
     let (Some(config), Some(weights)) = (&model.config().vision, &model.input.vision) else {
-        return Err(Error::Golden { file: golden.file.clone(), problem: "has a picture, but the checkpoint no vision".into() });
+        return Err(Error::Golden {
+            file: golden.file.clone(),
+            problem: "has a picture, but the checkpoint no vision".into(),
+        });
     };
     let rgb = golden.need("image.rgb")?;
     let picture = Rgb::new(rgb.shape[1], rgb.shape[0], rgb.i64.iter().map(|&v| v as u8).collect())?;
@@ -253,14 +266,22 @@ fn vision(model: &Reference, golden: &GoldenFile, report: &mut Report) -> Result
     report.checks.push(compare::equal("vision", "1a.types", None, &types, &expected));
     let patches = image::patches(&image::fit(&picture, &plan), config, true);
     let row = patches.values.len() / (plan.patch_rows * plan.patch_cols);
-    let mut pixels =
-        compare::worst_row("vision", "1a.patches", None, &patches.values, &golden.need("image.patches")?.f32, row, Some(0.0));
+    let mut pixels = compare::worst_row(
+        "vision",
+        "1a.patches",
+        None,
+        &patches.values,
+        &golden.need("image.patches")?.f32,
+        row,
+        Some(0.0),
+    );
     pixels.limit = Some(0.0);
     report.checks.push(pixels);
     let seen = crate::blocks::b1a_input::see(model.context.numerics, config, weights, &patches);
-    for (what, own, key, width) in
-        [("1a.vit", &seen.vit, "image.vit", config.dim), ("1a.aligned", &seen.aligned, "image.aligned", model.config().dim)]
-    {
+    for (what, own, key, width) in [
+        ("1a.vit", &seen.vit, "image.vit", config.dim),
+        ("1a.aligned", &seen.aligned, "image.aligned", model.config().dim),
+    ] {
         let expected = &golden.need(key)?.f32;
         report.checks.push(compare::worst_row("vision", what, None, own, expected, width, Some(limits::LAYER)));
     }
