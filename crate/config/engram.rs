@@ -4,6 +4,9 @@ use super::Config;
 use crate::numerics::prime::next_prime;
 use crate::{Error, Result};
 
+/// Row ids are 32 bits wide in shaders; the release has 384 M rows per table.
+const MAX_TABLE_ROWS: u64 = u32::MAX as u64;
+
 impl Config {
     /// Hash moduli per Engram layer, one per column `(n - 2) * heads + head`.
     ///
@@ -20,6 +23,10 @@ impl Config {
     /// A table has one row per residue of each of its columns.
     pub(super) fn check_engram_rows(&self) -> Result<()> {
         let sums: Vec<u64> = self.engram_primes().iter().map(|primes| primes.iter().sum()).collect();
+        if let Some(rows) = sums.iter().find(|&&rows| rows > MAX_TABLE_ROWS) {
+            let problem = format!("needed tables of at most {MAX_TABLE_ROWS} rows, found {rows}");
+            return Err(Error::config("engram_vocab_size", problem));
+        }
         if sums == self.engram_num_embeddings {
             return Ok(());
         }

@@ -1,0 +1,224 @@
+//! An opened checkpoint: config, headers of all shards, Engram tables. Tensors are read when asked for.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::Dtype;
+use super::engram::{ENGRAM_FILE, EngramTables};
+use super::header::read_header;
+use super::index::{INDEX_FILE, SINGLE_FILE, ShardIndex};
+use super::source::{ByteSource, Files, Folder};
+use super::verdict::Verdict;
+use crate::config::Config;
+use crate::{Error, Result};
+
+/// Largest config.json that is read; the release's has 4 KB.
+const MAX_CONFIG: u64 = 16 << 20;
+/// Largest tokenizer.json, engram_tables.json and index that is read; the release's index has about 8 MB, its tokenizer 6.4 MB.
+const MAX_DOCUMENT: u64 = 256 << 20;
+
+/// Where one tensor lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorInfo {
+    /// Full name.
+    pub name: String,
+    /// Stored type.
+    pub dtype: Dtype,
+    /// Stored shape; for packed FP4 (I8) the last dimension counts bytes.
+    pub shape: Vec<usize>,
+    /// Number of its shard, for [`Checkpoint::shard_name`].
+    pub file: usize,
+    /// Its bytes in the shard.
+    pub range: Range<u64>,
+}
+
+impl TensorInfo {
+    /// Stored bytes.
+    pub fn bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}
+
+/// A checkpoint in the released layout. Opening reads config, tables and headers, never tensor data.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Hyper-parameters.
+    pub config: Config,
+    /// Tables of the n-gram hash.
+    pub engram: EngramTables,
+    /// Shards in order of first mention; a tensor's `file` counts them.
+    shards: Vec<ByteSource>,
+    /// Sorted by name. 96,085 of them: a sorted list is searched in 17 steps and holds each name once.
+    tensors: Vec<TensorInfo>,
+    tokenizer: Option<Vec<u8>>,
+}
+
+impl Checkpoint {
+    /// Opens a checkpoint folder and checks it against its config.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub async fn open_dir(path: impl Into<std::path::PathBuf>) -> Result<Checkpoint> {
+        Checkpoint::open(&Folder::Dir(path.into())).await
+    }
+
+    /// Opens a checkpoint in memory and checks it against its config.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`].
+    pub async fn from_files(files: Files) -> Result<Checkpoint> {
+        Checkpoint::open(&Folder::Memory(files)).await
+    }
+
+    /// Opens a checkpoint and checks that all tensors are there with the types and shapes that the config asks for.
+    ///
+    /// # Errors
+    /// One variant per way a file can be wrong; [`Error::Tensor`] names the first tensor that is not as needed and says how many are not.
+    pub async fn open(folder: &Folder) -> Result<Checkpoint> {
+        let (checkpoint, verdict) = Checkpoint::inspect(folder).await?;
+        verdict.into_result()?;
+        Ok(checkpoint)
+    }
+
+    /// Opens a checkpoint without insisting on its contract; the verdict lists every difference.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`], missing and unfit tensors excepted.
+    pub async fn inspect(folder: &Folder) -> Result<(Checkpoint, Verdict)> {
+        let missing = |name: &str| Error::Io { path: folder.locate(name), source: std::io::ErrorKind::NotFound.into() };
+        let config = folder.small("config.json", MAX_CONFIG).await?.ok_or_else(|| missing("config.json"))?;
+        let config = Config::from_json(&config)?;
+        let engram = match folder.small(ENGRAM_FILE, MAX_DOCUMENT).await? {
+            Some(document) => EngramTables::from_json(&document, &config)?,
+            None => EngramTables::released(&config)?,
+        };
+        let tokenizer = folder.small("tokenizer.json", MAX_DOCUMENT).await?;
+        let (shards, mut tensors) = match folder.small(INDEX_FILE, MAX_DOCUMENT).await? {
+            Some(document) => read_shards(folder, &ShardIndex::parse(&folder.locate(INDEX_FILE), &document)?).await?,
+            None => {
+                let source = folder.open(SINGLE_FILE).await?.ok_or_else(|| missing(INDEX_FILE))?;
+                let tensors = read_shard(&source, 0).await?;
+                (vec![source], tensors)
+            }
+        };
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        let checkpoint = Checkpoint { config, engram, shards, tensors, tokenizer };
+        let verdict = super::verdict::check(&checkpoint);
+        Ok((checkpoint, verdict))
+    }
+
+    /// Where a tensor lies.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if there is none of that name.
+    pub fn info(&self, name: &str) -> Result<&TensorInfo> {
+        self.find(name).ok_or_else(|| Error::tensor(name, "missing"))
+    }
+
+    /// Whether there is a tensor of that name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn find(&self, name: &str) -> Option<&TensorInfo> {
+        let at = self.tensors.binary_search_by(|tensor| tensor.name.as_str().cmp(name)).ok()?;
+        Some(&self.tensors[at])
+    }
+
+    /// All tensors, sorted by name.
+    pub fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    /// All tensor names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.iter().map(|tensor| tensor.name.as_str())
+    }
+
+    /// Bytes of all tensors together, headers not counted.
+    pub fn total_bytes(&self) -> u64 {
+        self.tensors.iter().map(TensorInfo::bytes).sum()
+    }
+
+    /// Name of a shard for messages.
+    ///
+    /// # Panics
+    /// If no tensor has this `file` number.
+    pub fn shard_name(&self, file: usize) -> &str {
+        self.shards[file].name()
+    }
+
+    /// The tokenizer's document.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`] if the checkpoint has none.
+    pub fn tokenizer_json(&self) -> Result<&[u8]> {
+        self.tokenizer.as_deref().ok_or_else(|| Error::Tokenizer("the checkpoint has no such file".into()))
+    }
+
+    /// All bytes of a tensor as stored.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if there is none of that name, otherwise as [`ByteSource::read`].
+    pub async fn bytes(&self, name: &str) -> Result<Vec<u8>> {
+        let info = self.info(name)?;
+        self.shards[info.file].read(info.range.clone()).await
+    }
+
+    /// Rows `first_row ..` of a tensor as stored; nothing else of it is read (an Engram table has 98 GB, one row 256 bytes, P-27).
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if there is none of that name or it has fewer rows, otherwise as [`ByteSource::read`].
+    pub async fn read_rows(&self, name: &str, first_row: u64, n_rows: u64) -> Result<Vec<u8>> {
+        let info = self.info(name)?;
+        let rows = info.shape.first().map_or(1, |&rows| rows as u64);
+        let end = first_row.checked_add(n_rows).filter(|&end| end <= rows);
+        let Some(end) = end else {
+            return Err(Error::tensor(name, format!("needed {n_rows} rows from row {first_row}, it has {rows}")));
+        };
+        // Without rows there are no bytes either, so the quotient does not matter.
+        let row_bytes = info.bytes() / rows.max(1);
+        let start = info.range.start;
+        self.shards[info.file].read(start + first_row * row_bytes..start + end * row_bytes).await
+    }
+}
+
+/// Opens the shards that the index names and checks that both tell the same story.
+async fn read_shards(folder: &Folder, index: &ShardIndex) -> Result<(Vec<ByteSource>, Vec<TensorInfo>)> {
+    let wrong = |problem| Error::Index { file: folder.locate(INDEX_FILE), problem };
+    let mut shards = Vec::with_capacity(index.shards.len());
+    let mut tensors = Vec::with_capacity(index.tensors.len());
+    for (number, name) in index.shards.iter().enumerate() {
+        let source = folder.open(name).await?.ok_or_else(|| wrong(format!("names {name}, which is not there")))?;
+        tensors.extend(read_shard(&source, number).await?);
+        shards.push(source);
+    }
+    let found: HashSet<(&str, usize)> = tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.file)).collect();
+    for (tensor, shard) in &index.tensors {
+        if !found.contains(&(tensor.as_str(), *shard)) {
+            return Err(wrong(format!("tensor {tensor} is not in {}", index.shards[*shard])));
+        }
+    }
+    let listed: HashSet<(&str, usize)> = index.tensors.iter().map(|(name, shard)| (name.as_str(), *shard)).collect();
+    if let Some((name, file)) = found.iter().find(|tensor| !listed.contains(*tensor)) {
+        return Err(wrong(format!("does not list tensor {name} of {}", index.shards[*file])));
+    }
+    let total = tensors.iter().map(TensorInfo::bytes).sum::<u64>();
+    match index.total_size {
+        Some(said) if said != total => Err(wrong(format!("total_size says {said} bytes, the shards hold {total}"))),
+        _ => Ok((shards, tensors)),
+    }
+}
+
+async fn read_shard(source: &ByteSource, file: usize) -> Result<Vec<TensorInfo>> {
+    let entries = read_header(source).await?;
+    let info = |entry: super::header::HeaderEntry| TensorInfo {
+        name: entry.name,
+        dtype: entry.dtype,
+        shape: entry.shape,
+        file,
+        range: entry.range,
+    };
+    Ok(entries.into_iter().map(info).collect())
+}
