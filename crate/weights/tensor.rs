@@ -82,7 +82,10 @@ impl Checkpoint {
         let needed = [rows, columns / ROW_GROUP];
         let found = &self.info(&scale)?.shape;
         if !columns.is_multiple_of(ROW_GROUP) || found != &needed {
-            return Err(Error::tensor(&scale, format!("needed one scale per {ROW_GROUP} columns of a row {needed:?}, found {found:?}")));
+            return Err(Error::tensor(
+                &scale,
+                format!("needed one scale per {ROW_GROUP} columns of a row {needed:?}, found {found:?}"),
+            ));
         }
         let codes = self.read_rows(&weight, row, 1).await?;
         let scales = self.read_rows(&scale, row, 1).await?;
