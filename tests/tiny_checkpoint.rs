@@ -35,8 +35,8 @@ fn engram_tables_of_e_2() {
         .map(|layer| {
             let mut hash = ids[0] * tables.multipliers[layer][0];
             let mut rows = Vec::new();
-            for place in 1..4 {
-                hash ^= ids[place] * tables.multipliers[layer][place];
+            for (place, &id) in ids.iter().enumerate().skip(1) {
+                hash ^= id * tables.multipliers[layer][place];
                 for column in [2 * (place - 1), 2 * (place - 1) + 1] {
                     rows.push(hash % tables.primes[layer][column] + tables.offsets[layer][column]);
                 }

@@ -23,7 +23,6 @@ impl TinySpec {
             ("attn_sink", 0.5),
         ];
         let exponents = [
-            ("indexer.wq_b.", -9),
             ("attn.wq_b.", -10),
             ("attn.wo_a.", -12),
             ("attn.wo_b.", -12),
