@@ -264,6 +264,14 @@ fn files_that_are_missing_are_named() {
 const ENGRAM: &str = "engram_tables.json";
 
 #[test]
+fn a_config_of_the_size_of_a_model_is_not_read() {
+    let mut files = t12();
+    edit(&mut files, "config.json", |bytes| bytes.resize((16 << 20) + 1, b' '));
+    let error = open(files).unwrap_err();
+    assert!(matches!(&error, Error::Integrity(text) if text.contains("config.json")), "{error}");
+}
+
+#[test]
 fn index_and_shards_must_tell_the_same_story() {
     let cases = [
         ("\"total_size\": 3013364", "\"total_size\": 3013365", "total_size"),
@@ -336,4 +344,6 @@ fn tensors_behind_4_gib_are_read() {
     let source = ByteSource::open(file.path()).unwrap();
     let entries = block_on(read_header(&source)).unwrap();
     assert_eq!(block_on(source.read(entries[1].range.clone())).unwrap(), 1.5f32.to_le_bytes());
+    let whole = block_on(source.read(entries[0].range.clone())).unwrap_err();
+    assert!(matches!(whole, Error::DoesNotFit { .. }), "{whole}");
 }
