@@ -1,5 +1,6 @@
 //! Bounds and cross-checks: what passes here can be built, whatever file it came from.
 
+use super::engram::MAX_NGRAM;
 use super::{Config, VisionConfig};
 use crate::{Error, Result};
 
@@ -17,14 +18,14 @@ const MAX_POSITIONS: usize = 1 << 24;
 const MAX_EXPERTS: usize = 1 << 16;
 /// Tensors that a config may ask for: 40 times the release. Without it, two large factors ask for terabytes of names.
 const MAX_TENSORS: usize = 4_000_000;
+/// Product of two sizes that make one side of a matrix (heads times head width and the like): shapes must fit in 32 bits, as in the browser.
+const MAX_SIDE: u64 = 1 << 30;
+/// Sliding window: 8,000 times the release.
+const MAX_WINDOW: usize = 1 << 20;
 /// Residual streams: Sinkhorn works on a square of this size, kept in registers.
 const MAX_STREAMS: usize = 16;
 /// Sinkhorn iterations: 50 times the release.
 const MAX_SINKHORN: usize = 1000;
-/// Hash columns of all Engram layers together (48 in the release); each costs a search for a prime.
-const MAX_HASH_COLUMNS: usize = 4096;
-/// Where the search for primes may start: the release is at 16 M; 4096 primes from here sum to less than 2^45 rows.
-const MAX_PRIME_START: u64 = 1 << 32;
 /// Pixels along a patch and patches along an image token.
 const MAX_PATCH: usize = 256;
 /// Pixels below which a picture is enlarged: 2^32 is a picture of 65,536 by 65,536.
@@ -43,6 +44,7 @@ impl Config {
     /// [`Error::Config`] with the vendor's name of the value, what was needed and what was found.
     pub fn check(&self) -> Result<()> {
         self.check_sizes()?;
+        self.check_sides()?;
         self.check_floats()?;
         self.check_attention()?;
         self.check_schedule()?;
@@ -68,7 +70,7 @@ impl Config {
             ("q_lora_rank", self.q_lora_rank, MAX_WIDTH),
             ("o_groups", self.o_groups, MAX_HEADS),
             ("o_lora_rank", self.o_lora_rank, MAX_WIDTH),
-            ("window_size", self.window_size, MAX_POSITIONS),
+            ("window_size", self.window_size, MAX_WINDOW),
             ("max_position_embeddings", self.max_position_embeddings, MAX_POSITIONS),
             ("n_routed_experts", self.n_routed_experts, MAX_EXPERTS),
             ("n_activated_experts", self.n_activated_experts, MAX_EXPERTS),
@@ -106,6 +108,19 @@ impl Config {
                     format!("needed a multiple of {GROUP} (quantisation groups), found {value}"),
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// Sides of matrices that are products; each factor has passed its own bound.
+    fn check_sides(&self) -> Result<()> {
+        for (key, factors) in [
+            ("n_heads", [self.n_heads, self.head_dim]),
+            ("o_groups", [self.o_groups, self.o_lora_rank]),
+            ("index_n_heads", [self.index_n_heads, self.index_head_dim]),
+            ("engram_n_heads", [self.engram_n_heads * self.engram_max_ngram_size.min(MAX_NGRAM), self.engram_head_dim]),
+        ] {
+            side(key, factors)?;
         }
         Ok(())
     }
@@ -150,112 +165,6 @@ impl Config {
         Ok(())
     }
 
-    /// Section 4.1: every layer with a ratio reads entries of that ratio and a selection among those same entries.
-    fn check_schedule(&self) -> Result<()> {
-        let stages = self.n_layers + self.n_mtp_layers;
-        if self.compress_ratios.len() != stages {
-            let problem = format!("needed {stages} entries, found {}", self.compress_ratios.len());
-            return Err(Error::config("compress_ratios", problem));
-        }
-        for (layer, &ratio) in self.compress_ratios.iter().enumerate() {
-            if ratio > 2 || (layer >= self.n_layers && ratio != 0) {
-                let problem = format!("needed 0, 1 or 2 (0 for DSpark stages), found {ratio} for layer {layer}");
-                return Err(Error::config("compress_ratios", problem));
-            }
-        }
-        ascending("kv_source_layers", &self.kv_source_layers, self.n_layers)?;
-        ascending("index_source_layers", &self.index_source_layers, self.n_layers)?;
-        if self.kv_source_layers.is_empty() {
-            return Err(Error::config("kv_source_layers", "needed at least one layer, found none"));
-        }
-        for (key, layers) in
-            [("kv_source_layers", &self.kv_source_layers), ("index_source_layers", &self.index_source_layers)]
-        {
-            if let Some(layer) = layers.iter().find(|&&layer| self.ratio(layer) == 0) {
-                return Err(Error::config(
-                    key,
-                    format!("layer {layer} has ratio 0: it has no entries to write or search"),
-                ));
-            }
-        }
-        for &layer in &self.kv_source_layers {
-            if !self.index_source_layers.contains(&layer) {
-                let problem = format!("layer {layer} writes entries and must select among them, but is not listed");
-                return Err(Error::config("index_source_layers", problem));
-            }
-        }
-        (0..self.n_layers).try_for_each(|layer| self.check_sources_of(layer))
-    }
-
-    fn check_sources_of(&self, layer: usize) -> Result<()> {
-        let ratio = self.ratio(layer);
-        if ratio == 0 {
-            return Ok(());
-        }
-        let Some(source) = self.kv_source(layer) else {
-            let key =
-                if self.index_source_layers.contains(&layer) { "index_source_layers" } else { "kv_source_layers" };
-            return Err(Error::config(
-                key,
-                format!("layer {layer} has ratio {ratio}, but no KV source at or before it"),
-            ));
-        };
-        if self.ratio(source) != ratio {
-            let problem = format!(
-                "layer {layer} has ratio {ratio}, but its source {source} has {}: a change of ratio needs a source",
-                self.ratio(source)
-            );
-            return Err(Error::config("compress_ratios", problem));
-        }
-        Ok(())
-    }
-
-    fn check_candidates(&self) -> Result<()> {
-        let layer = self.candidate_source_layer;
-        if !self.index_source_layers.contains(&layer) {
-            let problem = format!("needed one of index_source_layers {:?}, found {layer}", self.index_source_layers);
-            return Err(Error::config("candidate_source_layer", problem));
-        }
-        let later = self
-            .index_source_layers
-            .iter()
-            .find(|&&other| other > layer && self.kv_source(other) != self.kv_source(layer));
-        if let Some(other) = later {
-            let problem = format!("layer {other} would search the blocks of {layer}, but reads other entries");
-            return Err(Error::config("candidate_source_layer", problem));
-        }
-        Ok(())
-    }
-
-    fn check_engram(&self) -> Result<()> {
-        between("engram_max_ngram_size", self.engram_max_ngram_size, 2, 16)?;
-        ascending("engram_layer_ids", &self.engram_layer_ids, self.n_layers)?;
-        let (layers, sums) = (self.engram_layer_ids.len(), self.engram_num_embeddings.len());
-        if layers != sums {
-            return Err(Error::config(
-                "engram_num_embeddings",
-                format!("needed one entry per Engram layer ({layers}), found {sums}"),
-            ));
-        }
-        let columns = self.engram_columns() * layers;
-        if columns > MAX_HASH_COLUMNS {
-            return Err(Error::config(
-                "engram_n_heads",
-                format!("needed at most {MAX_HASH_COLUMNS} hash columns, found {columns}"),
-            ));
-        }
-        if !(3..=MAX_PRIME_START).contains(&self.engram_vocab_size) {
-            let problem = format!("needed 3 to {MAX_PRIME_START}, found {}", self.engram_vocab_size);
-            return Err(Error::config("engram_vocab_size", problem));
-        }
-        let compressed = self.engram_compressed_vocab_size;
-        if compressed == 0 || compressed > self.vocab_size as u64 {
-            let problem = format!("needed 1 to vocab_size ({}), found {compressed}", self.vocab_size);
-            return Err(Error::config("engram_compressed_vocab_size", problem));
-        }
-        self.check_engram_rows()
-    }
-
     fn check_experts(&self) -> Result<()> {
         if self.n_shared_experts != 1 {
             return Err(Error::config("n_shared_experts", format!("needed 1, found {}", self.n_shared_experts)));
@@ -298,17 +207,6 @@ impl Config {
         }
         Ok(())
     }
-
-    fn check_dspark(&self) -> Result<()> {
-        ascending("dspark_target_layer_ids", &self.dspark_target_layer_ids, self.n_layers)?;
-        if self.n_mtp_layers > 0 && self.dspark_target_layer_ids.is_empty() {
-            return Err(Error::config(
-                "dspark_target_layer_ids",
-                "needed at least one layer for the drafter to read, found none",
-            ));
-        }
-        Ok(())
-    }
 }
 
 impl VisionConfig {
@@ -323,6 +221,7 @@ impl VisionConfig {
         ] {
             between(key, value, 1, most)?;
         }
+        side("vision_downsample_ratio", [self.downsample_ratio * self.downsample_ratio, self.dim])?;
         // START, one image token, NEW_LINE and END are the smallest image there is.
         between("vision_max_n_token", self.max_n_token, 4, MAX_POSITIONS)?;
         if self.min_pixels == 0 || self.min_pixels > MAX_PIXELS {
@@ -348,7 +247,7 @@ impl VisionConfig {
     }
 }
 
-fn between(key: &str, value: usize, least: usize, most: usize) -> Result<()> {
+pub(super) fn between(key: &str, value: usize, least: usize, most: usize) -> Result<()> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
@@ -363,22 +262,17 @@ fn positive(key: &str, value: f64) -> Result<()> {
     Err(Error::config(key, format!("needed a positive number up to {MAX_FACTOR}, found {value}")))
 }
 
+fn side(key: &str, factors: [usize; 2]) -> Result<()> {
+    let [a, b] = factors.map(|factor| factor as u64);
+    if a * b <= MAX_SIDE {
+        return Ok(());
+    }
+    Err(Error::config(key, format!("needed a matrix side of at most {MAX_SIDE}, found {a} times {b}")))
+}
+
 fn rope_base(key: &str, value: f64) -> Result<()> {
     if value > 1.0 && value <= MAX_ROPE_BASE {
         return Ok(());
     }
     Err(Error::config(key, format!("needed a base above 1, at most {MAX_ROPE_BASE}, found {value}")))
-}
-
-/// Layer lists are strictly ascending and name layers of the backbone.
-fn ascending(key: &str, layers: &[usize], n_layers: usize) -> Result<()> {
-    if let Some(pair) = layers.windows(2).find(|pair| pair[0] >= pair[1]) {
-        return Err(Error::config(key, format!("needed ascending layers, found {} before {}", pair[0], pair[1])));
-    }
-    match layers.last() {
-        Some(&last) if last >= n_layers => {
-            Err(Error::config(key, format!("needed layers below n_layers ({n_layers}), found {last}")))
-        }
-        _ => Ok(()),
-    }
 }

@@ -3,13 +3,15 @@
 //! Two files say the same thing: the released, nested one (Transformers names) and the vendor's flat one. Both parse into [`Config`], whose
 //! field names are the vendor's. [`Config::role`] turns the layer lists into the schedule of section 4.1.
 //!
-//! `parse` reads both forms, `check` and `engram` refuse what no model can be built from, `write` writes the released form, `preset` holds the release and
+//! `parse` reads both forms, `check`, `schedule` and `engram` refuse what no model can be built from, `write` writes the released form, `preset` holds the release and
 //! the small model that is used when no checkpoint is given.
 
 mod check;
 mod engram;
 mod parse;
 mod preset;
+mod schedule;
+mod section;
 mod write;
 
 #[cfg(test)]

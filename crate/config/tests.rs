@@ -205,6 +205,10 @@ fn contradictions_are_refused_and_named() {
         ("image_token_id", json!(129280), "image_token_id"),
         ("dspark_target_layer_ids", json!([38, 40]), "dspark_target_layer_ids"),
         ("dspark_target_layer_ids", json!([]), "dspark_target_layer_ids"),
+        ("n_heads", json!(4104), "n_heads"),
+        ("vision_patch_size", json!(257), "vision_patch_size"),
+        ("rope_theta", json!(1.0), "rope_theta"),
+        ("norm_eps", json!(1e-40), "norm_eps"),
         ("n_routed_experts", json!(60000), "n_routed_experts"),
         ("score_func", json!("softmax"), "score_func"),
         ("expert_dtype", json!("fp8"), "expert_dtype"),
@@ -218,6 +222,26 @@ fn contradictions_are_refused_and_named() {
         changed[key] = bad.clone();
         assert_eq!(refused(&changed), named, "{key} = {bad}");
     }
+}
+
+/// Each factor may pass its own bound while the side of the matrix they make does not fit.
+#[test]
+fn sides_beyond_32_bits_are_refused() {
+    let named = |config: Config| match config.check() {
+        Err(Error::Config { key, .. }) => key,
+        other => panic!("{other:?}"),
+    };
+    let flash = Config::flash;
+    assert_eq!(named(Config { n_heads: 4096, head_dim: 1 << 20, ..flash() }), "n_heads");
+    assert_eq!(named(Config { o_groups: 2048, n_heads: 2048, o_lora_rank: 1 << 20, ..flash() }), "o_groups");
+    assert_eq!(named(Config { index_n_heads: 4096, index_head_dim: 1 << 20, ..flash() }), "index_n_heads");
+    assert_eq!(named(Config { engram_n_heads: 1024, engram_head_dim: 1 << 20, ..flash() }), "engram_n_heads");
+    assert_eq!(named(Config { engram_vocab_size: 1 << 32, ..flash() }), "engram_vocab_size");
+    let mut config = flash();
+    if let Some(vision) = &mut config.vision {
+        (vision.dim, vision.downsample_ratio) = (1 << 20, 256);
+    }
+    assert_eq!(named(config), "vision_downsample_ratio");
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod header;
 pub mod index;
 pub mod source;
 mod tensor;
+pub mod tiny;
 pub mod verdict;
 
 #[cfg(test)]

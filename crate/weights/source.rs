@@ -7,6 +7,10 @@ use std::sync::Arc;
 
 use crate::{Error, Result};
 
+/// Most bytes of one read. The largest tensor that is read whole is the release's embedding with 1.3 GB; an Engram table of 98 GB is read by
+/// rows, and asking for all of it is a mistake that would take the machine down (P-27).
+pub const MAX_READ: u64 = 4 << 30;
+
 /// Files in memory, name to content.
 pub type Files = BTreeMap<String, Arc<[u8]>>;
 
@@ -72,7 +76,7 @@ impl ByteSource {
     ///
     /// # Errors
     /// [`Error::Io`] naming file and offset if the range passes the end or fewer bytes come than the file promised;
-    /// [`Error::DoesNotFit`] if the memory for them is not there.
+    /// [`Error::DoesNotFit`] if they are more than [`MAX_READ`] or the memory for them is not there.
     pub async fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.start > range.end || range.end > self.len() {
             return Err(
@@ -95,15 +99,18 @@ impl ByteSource {
     /// An empty buffer with room for `len` bytes; a size from a file must not abort the process.
     fn buffer(&self, len: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let reserved = usize::try_from(len).is_ok_and(|len| bytes.try_reserve_exact(len).is_ok());
-        if reserved {
-            return Ok(bytes);
-        }
-        Err(Error::DoesNotFit {
-            what: format!("a read from {}", self.name),
+        let refuse = |available: String| Error::DoesNotFit {
+            what: format!("one read from {}", self.name),
             needed: format!("{len} bytes"),
-            available: "less memory than that".into(),
-        })
+            available,
+        };
+        if len > MAX_READ {
+            return Err(refuse(format!("{MAX_READ} bytes at once")));
+        }
+        match usize::try_from(len).map(|len| bytes.try_reserve_exact(len)) {
+            Ok(Ok(())) => Ok(bytes),
+            _ => Err(refuse("less memory than that".into())),
+        }
     }
 
     #[cfg(not(target_arch = "wasm32"))]

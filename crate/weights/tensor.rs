@@ -78,12 +78,17 @@ impl Checkpoint {
                 return Err(Error::tensor(name, format!("needed {needed}, found {found}")));
             }
         }
+        let (rows, columns) = matrix_shape(self.info(&weight)?)?;
+        let needed = [rows, columns / ROW_GROUP];
+        let found = &self.info(&scale)?.shape;
+        if !columns.is_multiple_of(ROW_GROUP) || found != &needed {
+            return Err(Error::tensor(
+                &scale,
+                format!("needed one scale per {ROW_GROUP} columns of a row {needed:?}, found {found:?}"),
+            ));
+        }
         let codes = self.read_rows(&weight, row, 1).await?;
         let scales = self.read_rows(&scale, row, 1).await?;
-        if codes.len() != scales.len() * ROW_GROUP {
-            let problem = format!("needed one scale per {ROW_GROUP} columns ({}), found {}", codes.len(), scales.len());
-            return Err(Error::tensor(&scale, problem));
-        }
         let in_table = |width: usize| {
             move |error| match error {
                 Error::NotFinite { name, index } => Error::NotFinite { name, index: row * width as u64 + index },

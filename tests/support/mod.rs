@@ -1,0 +1,3 @@
+//! What several integration tests share.
+
+pub(crate) mod appendix_e;
