@@ -2,7 +2,7 @@
 
 use super::Rgb;
 use crate::config::VisionConfig;
-use half::bf16;
+use crate::numerics::bf16;
 
 /// The vision tower's input.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,6 @@ pub fn patches(canvas: &Rgb, config: &VisionConfig, round_bf16: bool) -> Patches
 fn normalised_bytes(round_bf16: bool) -> [f32; 256] {
     std::array::from_fn(|byte| {
         let value = (byte as f32 / 255.0 - 0.5) / 0.5;
-        if round_bf16 { bf16::from_f32(value).to_f32() } else { value }
+        if round_bf16 { bf16::round(value) } else { value }
     })
 }

@@ -289,23 +289,16 @@ impl Reference {
                 let shape = [history.len() - before, config.engram_columns()];
                 observer.see(Tap::EngramRows, index, &shape, Values::I64(&shown));
             }
-            memory.insert(index, self.table_rows(index, &ids).await?);
+            let table = format!("layers.{index}.engram.embed");
+            let mut rows = Vec::with_capacity(ids.len() * config.engram_head_dim);
+            for id in ids {
+                rows.extend(self.checkpoint.table_row(&table, id).await?);
+            }
+            memory.insert(index, rows);
         }
         let kept = history.len().min(config.engram_max_ngram_size - 1);
         state.engram_history = history.split_off(history.len() - kept);
         Ok(memory)
-    }
-
-    /// Reads and decodes single rows of a layer's n-gram table.
-    async fn table_rows(&self, layer: usize, ids: &[u64]) -> Result<Vec<f32>> {
-        let width = self.config().engram_head_dim;
-        let mut rows = vec![0.0; ids.len() * width];
-        for (row, &id) in rows.chunks_exact_mut(width).zip(ids) {
-            let codes = self.checkpoint.read_rows(&format!("layers.{layer}.engram.embed.weight"), id, 1).await?;
-            let scales = self.checkpoint.read_rows(&format!("layers.{layer}.engram.embed.scale"), id, 1).await?;
-            engram::decode_row(&codes, &scales, row);
-        }
-        Ok(rows)
     }
 
     /// Final norm and head for the last `wanted` rows, and the drafter's rings.
