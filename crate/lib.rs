@@ -5,6 +5,7 @@
 pub mod blocks;
 pub mod config;
 pub mod error;
+pub mod generate;
 pub mod image;
 pub mod lab;
 pub mod model;
