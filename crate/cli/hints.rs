@@ -25,7 +25,6 @@ pub(super) fn of(error: &Error) -> Option<(&'static str, &'static str)> {
             "cần ảnh PNG, JPEG hoặc WebP còn nguyên vẹn và không quá dài hay quá mảnh",
             "a whole PNG, JPEG or WebP picture is needed, not too long and thin",
         )),
-        Error::Usage(_) => Some(("xem `flash890 --help`", "see `flash890 --help`")),
         _ => None,
     }
 }

@@ -19,6 +19,9 @@ use std::path::PathBuf;
 /// Failed comparisons of one tap that are listed without --verbose.
 const LISTED: usize = 3;
 
+/// Head of the table that [`line`] fills.
+const HEADER: &str = "  tap                        checks  worst layer     error     limit";
+
 /// Options of `parity`.
 #[derive(Debug, Args)]
 pub(super) struct ParityArgs {
@@ -85,9 +88,9 @@ fn as_text(report: &Report, args: &ParityArgs, console: &Console) -> String {
     let mut out = String::new();
     for case in report.checks.chunk_by(|a, b| a.case == b.case) {
         // Writing into a string cannot fail.
-        let _ = writeln!(out, "{}\n  {:<28} {:>7} {:>10} {:>9}", case[0].case, "tap", "layer", "error", "limit");
+        let _ = writeln!(out, "{}\n{HEADER}", case[0].case);
         if args.verbose {
-            case.iter().for_each(|check| out += &line(check, &layer(check)));
+            case.iter().for_each(|check| out += &line(check, 1));
         } else {
             summarise(case, &mut out);
         }
@@ -120,31 +123,25 @@ fn summarise(case: &[Check], out: &mut String) {
         let of_tap = || case.iter().filter(|check| check.tap == tap && check.limit.is_some() == judged);
         let passed = || of_tap().filter(|check| check.passed());
         if let Some(worst) = passed().max_by(|a, b| a.error.total_cmp(&b.error)) {
-            let layers = match passed().count() {
-                1 => layer(worst),
-                count => format!("{} /{count}", layer(worst)),
-            };
-            *out += &line(worst, &layers);
+            *out += &line(worst, passed().count());
         }
         let failed: Vec<&Check> = of_tap().filter(|check| !check.passed()).collect();
-        failed.iter().take(LISTED).for_each(|check| *out += &line(check, &layer(check)));
+        failed.iter().take(LISTED).for_each(|check| *out += &line(check, 1));
         if failed.len() > LISTED {
-            let _ = writeln!(out, "  {:<28} and {} more layers FAIL", tap, failed.len() - LISTED);
+            let _ = writeln!(out, "  {tap:<26} {:>6} more FAIL", failed.len() - LISTED);
         }
     }
 }
 
-fn layer(check: &Check) -> String {
-    check.layer.map_or("-".into(), |layer| layer.to_string())
-}
-
-fn line(check: &Check, layers: &str) -> String {
+/// One line for `count` comparisons, of which this is the worst.
+fn line(check: &Check, count: usize) -> String {
     let (limit, verdict) = match check.limit {
         None => ("-".into(), "-"),
         Some(limit) => (number(limit), if check.passed() { "ok" } else { "FAIL" }),
     };
+    let layer = check.layer.map_or("-".into(), |layer| layer.to_string());
     let (tap, error, measure) = (&check.tap, number(check.error), check.measure);
-    format!("  {tap:<28} {layers:>7} {error:>10} {limit:>9} {verdict:<4}  {measure}\n")
+    format!("  {tap:<26} {count:>6} {layer:>12} {error:>9} {limit:>9} {verdict:<4}  {measure}\n")
 }
 
 /// Whole numbers as such, everything else with two digits.
