@@ -55,6 +55,7 @@ impl Console {
     /// Something that turns while there is no saying how long; hidden when standard error is no terminal.
     pub(super) fn spinner(&self, vi: &str, en: &str) -> ProgressBar {
         let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        spinner.set_style(ProgressStyle::default_spinner());
         spinner.set_message(self.lang.pick(vi, en).to_string());
         spinner.enable_steady_tick(Duration::from_millis(100));
         spinner

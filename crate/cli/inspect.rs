@@ -1,11 +1,9 @@
 //! `flash890 inspect`: what a checkpoint says about itself. Headers only; no weight is read.
 
+use super::config_lines;
 use super::console::{Console, grouped, size};
 use super::model::check_folder;
 use crate::blocks::b3a_encoder_decoder::active_parameters;
-use crate::blocks::b6a_kv_cache::State;
-use crate::config::Config;
-use crate::numerics::precision::Precision;
 use crate::weights::contract::{Part, contract};
 use crate::weights::verdict::Verdict;
 use crate::weights::{Checkpoint, Folder};
@@ -107,27 +105,10 @@ fn part_name(part: Part) -> &'static str {
     }
 }
 
-/// Roles of the layers, neighbours of one role together: `Window 0-1, Full 2, Reuse 3-7`.
-fn schedule(config: &Config) -> String {
-    let mut runs: Vec<(&str, usize, usize)> = Vec::new();
-    for layer in 0..config.n_layers {
-        let role = config.role(layer).name();
-        match runs.last_mut() {
-            Some((name, _, last)) if *name == role => *last = layer,
-            _ => runs.push((role, layer, layer)),
-        }
-    }
-    let run = |&(role, first, last): &(&str, usize, usize)| match last - first {
-        0 => format!("{role} {first}"),
-        _ => format!("{role} {first}-{last}"),
-    };
-    runs.iter().map(run).collect::<Vec<_>>().join(", ")
-}
-
 fn as_text(checkpoint: &Checkpoint, summary: &Summary, verdict: &Verdict, console: &Console) -> String {
     let mut out = String::new();
     let lang = console.lang;
-    for (vi, en, value) in config_lines(&checkpoint.config) {
+    for (vi, en, value) in config_lines::of(&checkpoint.config) {
         // Writing into a string cannot fail.
         let _ = writeln!(out, "{:<18} {value}", lang.pick(vi, en));
     }
@@ -150,93 +131,6 @@ fn as_text(checkpoint: &Checkpoint, summary: &Summary, verdict: &Verdict, consol
     let all = Count { tensors: checkpoint.tensors().len() as u64, bytes: checkpoint.total_bytes() };
     table(lang.pick("tất cả", "all"), vec![(size(all.bytes), all)]);
     out + &verdict_text(verdict, console)
-}
-
-/// Vietnamese and English label, value. Every number here comes from config.json.
-fn config_lines(config: &Config) -> Vec<(&'static str, &'static str, String)> {
-    let active = active_parameters(config);
-    let state = State::new(config, Precision::Released);
-    let split = config.last_kv_source().unwrap_or(config.n_layers);
-    let vision = config.vision.as_ref().map_or("-".into(), |vision| {
-        format!(
-            "{} ViT blocks of width {}, at most {} tokens per picture",
-            vision.n_layers, vision.dim, vision.max_n_token
-        )
-    });
-    vec![
-        (
-            "lớp",
-            "layers",
-            format!(
-                "{}: encoder 0-{}, decoder {split}-{}",
-                config.n_layers,
-                split.saturating_sub(1),
-                config.n_layers - 1
-            ),
-        ),
-        ("vai trò", "roles", schedule(config)),
-        (
-            "kích thước",
-            "geometry",
-            format!(
-                "width {} x {} streams, {} heads of {}, latent query rank {}, vocabulary {}",
-                config.dim,
-                config.hc_mult,
-                config.n_heads,
-                config.head_dim,
-                config.q_lora_rank,
-                grouped(config.vocab_size as u64)
-            ),
-        ),
-        (
-            "chú ý",
-            "attention",
-            format!(
-                "window {}, top {} entries, pool of {} blocks of {} from layer {}",
-                config.window_size,
-                config.index_topk,
-                config.candidate_topk_blocks,
-                config.candidate_block_size,
-                config.candidate_source_layer
-            ),
-        ),
-        (
-            "chuyên gia",
-            "experts",
-            format!(
-                "{} of {} routed, {} shared, inner width {}",
-                config.n_activated_experts, config.n_routed_experts, config.n_shared_experts, config.moe_inter_dim
-            ),
-        ),
-        (
-            "bộ nhớ n-gram",
-            "n-gram memory",
-            format!(
-                "layers {:?}, n-grams up to {}, {} columns of {}",
-                config.engram_layer_ids,
-                config.engram_max_ngram_size,
-                config.engram_columns(),
-                config.engram_head_dim
-            ),
-        ),
-        ("thị giác", "vision", vision),
-        ("DSpark", "DSpark", format!("{} stages, blocks of {} tokens", config.n_mtp_layers, config.dspark_block_size)),
-        ("vị trí", "positions", grouped(config.max_position_embeddings as u64)),
-        (
-            "KV mỗi token",
-            "KV per token",
-            format!(
-                "{} bytes, and {} bytes of window rings per sequence",
-                config.kv_bytes_per_token(),
-                grouped(state.ring_bytes() as u64)
-            ),
-        ),
-        (
-            "tham số hoạt động",
-            "active parameters",
-            format!("{} per token read, {} per token written", grouped(active.prefill), grouped(active.decode)),
-        ),
-    ]
 }
 
 fn verdict_text(verdict: &Verdict, console: &Console) -> String {

@@ -3,6 +3,7 @@
 //! Standard output carries the answer or the data and nothing else; progress, statistics and errors go to standard error, in Vietnamese or
 //! English. Errors of the library stay English. Exit codes: 0 done, 1 run error or failed comparison, 2 usage, 3 does not fit, 4 integrity.
 
+mod config_lines;
 mod console;
 mod generate;
 mod hints;

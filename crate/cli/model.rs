@@ -49,7 +49,7 @@ pub(super) fn check_folder(folder: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::DoesNotFit`], otherwise as [`Reference::load`].
 pub(super) fn load(checkpoint: &Arc<Checkpoint>, context: Context, console: &Console) -> Result<Reference> {
-    memory::check(checkpoint)?;
+    memory::check(checkpoint, context.kv)?;
     let bar = console.bar(0);
     let mut progress = |done: usize, parts: usize, part: &str| {
         bar.set_length(parts as u64);
