@@ -104,6 +104,13 @@ fn as_text(report: &Report, args: &ParityArgs, console: &Console) -> String {
     }
     let (judged, failed) = report.counts();
     let (passed, shown) = (judged - failed, report.checks.len() - judged);
+    if shown > 0 {
+        let why = console.lang.pick(
+            "limit -: chỉ để xem; bộ đệm 4 bit có thể lệch một mã, và mô hình sâu khuếch đại điều đó",
+            "limit -: shown only; a 4-bit cache may flip a code, and a deep model amplifies that",
+        );
+        let _ = writeln!(out, "{why}");
+    }
     out + &console.lang.pick(
         format!("{passed} trên {judged} phép so sánh đạt, {failed} không đạt; {shown} chỉ để xem\n"),
         format!("{passed} of {judged} comparisons passed, {failed} failed; {shown} shown without judgement\n"),

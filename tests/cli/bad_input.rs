@@ -5,6 +5,7 @@ use flash890::config::Config;
 use flash890::weights::Checkpoint;
 use pollster::block_on;
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 
 const SHARD: &str = "model-00002-of-00003.safetensors";
@@ -12,7 +13,7 @@ const SHARD: &str = "model-00002-of-00003.safetensors";
 #[test]
 fn missing_folder() {
     for args in [&["generate", "--prompt", "a", "--model", "/no/such/folder"][..], &["inspect", "/no/such/folder"]] {
-        fails(args, 1, &["/no/such/folder: No such file or directory"]);
+        fails(args, 1, &["/no/such/folder: "]);
         assert!(Run::of(args).stderr.contains("hint: check the path"));
     }
     fails(&["inspect", &golden("t12/config.json")], 1, &["needed a folder, found a file"]);
@@ -114,11 +115,9 @@ fn prompt_longer_than_the_model() {
     let run = Run::of(&["generate", "--model", &path, "--prompt", "0", "--json"]).json();
     let usage = &run["usage"];
     let prompt = usage["prompt_tokens"].as_u64().unwrap();
-    if run["finish"] != "eos" {
-        assert_eq!(run["finish"], "position-limit");
-        // The last token needs no position of its own.
-        assert_eq!(prompt + usage["generated_tokens"].as_u64().unwrap(), 9);
-    }
+    assert_eq!(run["finish"], "position-limit");
+    // The last token needs no position of its own.
+    assert_eq!(prompt + usage["generated_tokens"].as_u64().unwrap(), 9);
 }
 
 #[test]
@@ -127,7 +126,7 @@ fn weights_that_are_not_numbers() {
     let name = "layers.3.attn_norm.weight";
     let checkpoint = block_on(Checkpoint::open_dir(copy.folder.path())).unwrap();
     let info = checkpoint.info(name).unwrap();
-    let shard = checkpoint.shard_name(info.file).rsplit('/').next().unwrap().to_string();
+    let shard = Path::new(checkpoint.shard_name(info.file)).file_name().unwrap().to_str().unwrap().to_string();
     let element = info.bytes() as usize / info.shape[0];
     // The upper half of an f32 NaN is a bf16 NaN.
     let nan = &f32::NAN.to_le_bytes()[4 - element..];
@@ -193,6 +192,7 @@ fn files_that_are_no_golden_files() {
 }
 
 /// A checkpoint whose header is right and whose terabytes are a hole in the file.
+/// Its window rings would take 24 GB.
 #[cfg(target_os = "linux")]
 #[test]
 fn larger_than_memory() {
@@ -202,7 +202,7 @@ fn larger_than_memory() {
     let mut files = TinySpec::lab().files().unwrap();
     files.retain(|name, _| name.ends_with(".json") && !name.contains("index"));
     flash890::weights::tiny::write_dir(&files, folder.path()).unwrap();
-    let config = Config { moe_inter_dim: 1 << 20, n_routed_experts: 1024, ..Config::lab() };
+    let config = Config { moe_inter_dim: 1 << 20, n_routed_experts: 1024, window_size: 1 << 20, ..Config::lab() };
     std::fs::write(folder.path().join("config.json"), config.to_json()).unwrap();
     let mut header = serde_json::Map::new();
     let mut end = 0;
