@@ -30,8 +30,11 @@
 //! Folders depend on each other in this order: `error`, `config`, `numerics`; `weights`, `text`, `image`; `blocks`; `model`; `lab`.
 
 pub mod blocks;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod cli;
 pub mod config;
 pub mod error;
+pub mod generate;
 pub mod image;
 pub mod lab;
 pub mod model;

@@ -1,0 +1,63 @@
+//! Options that several commands share.
+
+use crate::blocks::b3a_encoder_decoder::DecoderTail;
+use crate::lab::lang::Lang;
+use crate::numerics::precision::Precision;
+use crate::{Error, Result};
+use clap::ValueEnum;
+
+/// What computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Backend {
+    /// The best that this version has.
+    Auto,
+    /// A graphics card.
+    Gpu,
+    /// The CPU reference.
+    Cpu,
+}
+
+impl Backend {
+    /// # Errors
+    /// [`Error::Usage`] for a backend that this version does not have.
+    pub(super) fn check(self) -> Result<()> {
+        match self {
+            Backend::Gpu => {
+                Err(Error::Usage("this version has the CPU backend only; use --backend cpu or leave it out".into()))
+            }
+            Backend::Auto | Backend::Cpu => Ok(()),
+        }
+    }
+}
+
+/// [`Precision`] on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Rounding {
+    /// 32-bit floats throughout.
+    F32,
+    /// The roundings of the released model.
+    Released,
+}
+
+impl From<Rounding> for Precision {
+    fn from(rounding: Rounding) -> Precision {
+        match rounding {
+            Rounding::F32 => Precision::F32,
+            Rounding::Released => Precision::Released,
+        }
+    }
+}
+
+/// `--lang`.
+pub(super) fn lang(code: &str) -> Result<Lang, String> {
+    Lang::from_code(code).ok_or_else(|| "needed vi or en".into())
+}
+
+/// `--decoder-tail`.
+pub(super) fn decoder_tail(value: &str) -> Result<DecoderTail, String> {
+    match value.parse::<usize>() {
+        _ if value == "all" => Ok(DecoderTail::All),
+        Ok(rows) if rows > 0 => Ok(DecoderTail::Last(rows)),
+        _ => Err("needed `all` or a number of rows, at least 1".into()),
+    }
+}
