@@ -11,6 +11,7 @@ pub use product::dot;
 
 use super::{bf16, e2m1, e4m3, e8m0};
 use crate::{Error, Result};
+use std::ops::Range;
 
 /// Columns per FP4 scale, side of an FP8 tile, and length of a block sum.
 pub const BLOCK: usize = 32;
@@ -140,35 +141,36 @@ impl Matrix {
     pub fn decode_row(&self, row: usize, out: &mut [f32]) {
         let cols = self.cols();
         assert!(row < self.rows() && out.len() == cols, "row {row} of {}, {cols} columns", self.rows());
-        let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
-        for (block, out) in blocks.iter_mut().enumerate() {
-            self.decode_block(row, block, out);
-        }
-        if !rest.is_empty() {
-            let mut last = [0.0; BLOCK];
-            self.decode_block(row, blocks.len(), &mut last);
-            rest.copy_from_slice(&last[..rest.len()]);
-        }
+        self.for_each_block(row, 0..cols.div_ceil(BLOCK), |block, weights| {
+            let out = &mut out[block * BLOCK..cols.min((block + 1) * BLOCK)];
+            out.copy_from_slice(&weights[..out.len()]);
+        });
     }
 
-    /// The weights of columns `32 block..` of one row, exact; zeros beyond the last column.
+    /// Decodes blocks of 32 columns of one row in turn; `visit` gets the number of each and its exact weights, zeros beyond the last column.
     #[inline(always)]
-    fn decode_block(&self, row: usize, block: usize, out: &mut [f32; BLOCK]) {
+    fn for_each_block(&self, row: usize, blocks: Range<usize>, mut visit: impl FnMut(usize, &[f32; BLOCK])) {
         let cols = self.cols();
-        let first = row * cols + block * BLOCK;
-        let range = first..first + BLOCK.min(cols - block * BLOCK);
+        let columns = |block: usize| row * cols + block * BLOCK..row * cols + cols.min((block + 1) * BLOCK);
+        // One loop per format, so that the format is not asked for again at every block.
         match self {
-            Matrix::F32 { data, .. } => fill(out, &data[range], |value| value),
-            Matrix::Bf16 { data, .. } => fill(out, &data[range], bf16::decode),
+            Matrix::F32 { data, .. } => blocks.for_each(|block| visit(block, &decoded(&data[columns(block)], |v| v))),
+            Matrix::Bf16 { data, .. } => {
+                blocks.for_each(|block| visit(block, &decoded(&data[columns(block)], bf16::decode)));
+            }
             Matrix::Fp8 { codes, scales, .. } => {
-                let scale = e8m0::decode(scales[row / BLOCK * cols.div_ceil(BLOCK) + block]);
-                fill(out, &codes[range], |code| e4m3::decode(code) * scale);
+                let scales = &scales[row / BLOCK * cols.div_ceil(BLOCK)..];
+                blocks.for_each(|block| {
+                    let scale = e8m0::decode(scales[block]);
+                    visit(block, &decoded(&codes[columns(block)], |code| e4m3::decode(code) * scale));
+                });
             }
             Matrix::Fp4 { packed, scales, .. } => {
-                let scale = e8m0::decode(scales[row * (cols / BLOCK) + block]);
-                for (pair, &byte) in out.as_chunks_mut::<2>().0.iter_mut().zip(&packed[first / 2..][..BLOCK / 2]) {
-                    *pair = e2m1::PAIRS[byte as usize].map(|value| value * scale);
-                }
+                let (packed, scales) = (&packed[row * (cols / 2)..], &scales[row * (cols / BLOCK)..]);
+                blocks.for_each(|block| {
+                    let packed = &packed[block * BLOCK / 2..][..BLOCK / 2];
+                    visit(block, &decoded_fp4(packed, e8m0::decode(scales[block])));
+                });
             }
         }
     }
@@ -211,16 +213,26 @@ impl Matrix {
     }
 }
 
-/// Decodes up to 32 stored numbers, and fills the rest with zeros.
+/// Up to 32 stored numbers, decoded; the rest are zeros.
 #[inline(always)]
-fn fill<T: Copy>(out: &mut [f32; BLOCK], stored: &[T], decode: impl Fn(T) -> f32) {
+fn decoded<T: Copy>(stored: &[T], decode: impl Fn(T) -> f32) -> [f32; BLOCK] {
+    // A whole block has a length that the compiler knows, which is what it needs to unroll or vectorise.
     if let Some(stored) = stored.as_array::<BLOCK>() {
-        // Known to be whole, which is what the compiler needs to unroll or vectorise.
-        *out = stored.map(decode);
-    } else {
-        out.fill(0.0);
-        out.iter_mut().zip(stored).for_each(|(out, &stored)| *out = decode(stored));
+        return stored.map(decode);
     }
+    let mut out = [0.0; BLOCK];
+    out.iter_mut().zip(stored).for_each(|(out, &stored)| *out = decode(stored));
+    out
+}
+
+/// A block of 16 bytes with two E2M1 codes each.
+#[inline(always)]
+fn decoded_fp4(packed: &[u8], scale: f32) -> [f32; BLOCK] {
+    let mut out = [0.0; BLOCK];
+    for (pair, &byte) in out.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
+        *pair = e2m1::PAIRS[byte as usize].map(|value| value * scale);
+    }
+    out
 }
 
 fn check_length(weight: &str, what: &str, shape: [usize; 2], found: usize) -> Result<()> {

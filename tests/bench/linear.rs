@@ -18,7 +18,9 @@ const TOKENS: [usize; 4] = [1, 5, 32, 128];
 const ROUNDS: usize = 7;
 
 fn main() {
-    println!("| rows x cols | n | ndarray f32 ms | f32 ms (ratio) | bf16 ms (ratio) | fp8 ms (ratio) | fp4 ms (ratio) |");
+    println!(
+        "| rows x cols | n | ndarray f32 ms | f32 ms (ratio) | bf16 ms (ratio) | fp8 ms (ratio) | fp4 ms (ratio) |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for [rows, cols] in SHAPES {
         let weights = units("weights", rows * cols);

@@ -88,13 +88,13 @@ impl Matrix {
 
     /// Adds the products of the weight rows from `first` on with all activations `[blocks, panels]` to `out` `[weight rows, panels]`.
     fn multiply_rows<const T: usize>(&self, first: usize, x: &[Panel<T>], panels: usize, out: &mut [[f32; T]]) {
-        let mut weights = [0.0; BLOCK];
         for (block, x) in x.chunks_exact(panels).enumerate() {
             for (row, out) in out.chunks_exact_mut(panels).enumerate() {
-                self.decode_block(first + row, block, &mut weights);
-                for (out, panel) in out.iter_mut().zip(x) {
-                    *out = add(*out, block_sums(&weights, panel));
-                }
+                self.for_each_block(first + row, block..block + 1, |_, weights| {
+                    for (out, panel) in out.iter_mut().zip(x) {
+                        *out = add(*out, block_sums(weights, panel));
+                    }
+                });
             }
         }
     }
@@ -105,15 +105,11 @@ impl Matrix {
             return dot(&data[row * cols..][..*cols], x);
         }
         let (blocks, rest) = x.as_chunks::<BLOCK>();
-        let mut weights = [0.0; BLOCK];
         let mut sum = 0.0;
-        for (block, x) in blocks.iter().enumerate() {
-            self.decode_block(row, block, &mut weights);
-            sum += block_sum(&weights, x);
-        }
+        self.for_each_block(row, 0..blocks.len(), |block, weights| sum += block_sum(weights, &blocks[block]));
         if !rest.is_empty() {
-            self.decode_block(row, blocks.len(), &mut weights);
-            sum += block_sum(&weights, &padded(rest));
+            let rest = padded(rest);
+            self.for_each_block(row, blocks.len()..blocks.len() + 1, |_, weights| sum += block_sum(weights, &rest));
         }
         sum
     }
