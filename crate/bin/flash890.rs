@@ -1,2 +1,5 @@
 //! The native command line.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    flash890::cli::main()
+}

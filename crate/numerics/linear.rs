@@ -216,12 +216,13 @@ impl Matrix {
 /// Up to 32 stored numbers, decoded; the rest are zeros.
 #[inline(always)]
 fn decoded<T: Copy>(stored: &[T], decode: impl Fn(T) -> f32) -> [f32; BLOCK] {
-    // A whole block has a length that the compiler knows, which is what it needs to unroll or vectorise.
-    if let Some(stored) = stored.as_array::<BLOCK>() {
-        return stored.map(decode);
-    }
     let mut out = [0.0; BLOCK];
-    out.iter_mut().zip(stored).for_each(|(out, &stored)| *out = decode(stored));
+    if let Some(stored) = stored.as_array::<BLOCK>() {
+        // The same loop, with a length that the compiler knows and can unroll.
+        out.iter_mut().zip(stored).for_each(|(out, &stored)| *out = decode(stored));
+    } else {
+        out.iter_mut().zip(stored).for_each(|(out, &stored)| *out = decode(stored));
+    }
     out
 }
 

@@ -24,13 +24,10 @@
 //! simd128 in the browser (a target feature, switched on in `.cargo/config.toml`).
 
 use super::{BLOCK, Matrix};
-use rayon::prelude::*;
+use crate::numerics::parallel::for_each_chunk;
 
 /// Weight rows per job, and per pass over the activations of a block.
 const ROWS_PER_JOB: usize = 8;
-
-/// Multiplications below which starting threads costs more than it saves.
-const PARALLEL_FROM: usize = 1 << 16;
 
 /// Columns of one block for `T` activation rows: `[column][activation row]`, so that the rows lie in vector lanes.
 type Panel<const T: usize> = [[f32; T]; BLOCK];
@@ -150,22 +147,27 @@ fn block_sum(weights: &[f32; BLOCK], x: &[f32; BLOCK]) -> f32 {
 /// [`block_sum`] for the `T` activation rows of a panel at once: the same additions, each for all rows.
 #[inline(always)]
 fn block_sums<const T: usize>(weights: &[f32; BLOCK], x: &Panel<T>) -> [f32; T] {
-    let lane = |l: usize| {
-        let mut sums = [0.0; T];
-        for column in [l, l + 8, l + 16, l + 24] {
-            for (sum, x) in sums.iter_mut().zip(&x[column]) {
-                *sum += weights[column] * x;
-            }
-        }
-        sums
-    };
-    let half = |l: usize| add(lane(l), lane(l + 4));
+    let half = |l: usize| add(lane_sums(weights, x, l), lane_sums(weights, x, l + 4));
     add(add(half(0), half(2)), add(half(1), half(3)))
+}
+
+/// Lane `l` of [`block_sum`] for the rows of a panel.
+#[inline(always)]
+fn lane_sums<const T: usize>(weights: &[f32; BLOCK], x: &Panel<T>, l: usize) -> [f32; T] {
+    let mut sums = [0.0; T];
+    for column in [l, l + 8, l + 16, l + 24] {
+        for (sum, x) in sums.iter_mut().zip(&x[column]) {
+            *sum += weights[column] * x;
+        }
+    }
+    sums
 }
 
 #[inline(always)]
 fn add<const T: usize>(a: [f32; T], b: [f32; T]) -> [f32; T] {
-    std::array::from_fn(|row| a[row] + b[row])
+    let mut sums = a;
+    sums.iter_mut().zip(&b).for_each(|(a, b)| *a += b);
+    sums
 }
 
 fn padded(rest: &[f32]) -> [f32; BLOCK] {
@@ -186,13 +188,4 @@ fn panels_of<const T: usize>(x: &[f32], n: usize, cols: usize) -> Vec<Panel<T>> 
         }
     }
     out
-}
-
-/// Calls `work(index, chunk)` for every chunk of `out`, on all threads if that pays; one element of `out` costs `cost` multiplications.
-fn for_each_chunk<T: Send>(out: &mut [T], chunk: usize, cost: usize, work: impl Fn(usize, &mut [T]) + Send + Sync) {
-    if out.len() * cost < PARALLEL_FROM {
-        out.chunks_mut(chunk).enumerate().for_each(|(index, out)| work(index, out));
-    } else {
-        out.par_chunks_mut(chunk).enumerate().for_each(|(index, out)| work(index, out));
-    }
 }
