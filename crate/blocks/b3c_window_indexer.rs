@@ -16,9 +16,9 @@ use super::context::Context;
 use crate::numerics::bf16;
 use crate::numerics::linear::{Matrix, dot};
 use crate::numerics::ops::top_k;
+use crate::numerics::parallel::map_all;
 use crate::numerics::precision::Precision;
 use crate::numerics::quant;
-use rayon::prelude::*;
 
 /// Weights of one layer's indexer.
 #[derive(Debug, Clone)]
@@ -100,32 +100,29 @@ pub fn select(
     let config = &context.config;
     let (heads, width) = (config.index_n_heads, config.index_head_dim);
     let total = keys.len() / width;
-    let per_query: Vec<_> = query
-        .q
-        .par_chunks_exact(heads * width)
-        .zip(query.w.par_chunks_exact(heads))
-        .enumerate()
-        .map(|(token, (q, w))| {
-            let seen = visible(start + token, ratio, total);
-            let mut scores = vec![f32::NEG_INFINITY; total];
-            let mut fill = |range: std::ops::Range<usize>| {
-                for j in range.start..range.end.min(seen) {
-                    scores[j] = score(context.numerics, q, w, &keys[j * width..][..width]);
-                }
-            };
-            match pool {
-                None => fill(0..seen),
-                Some(pool) => {
-                    let size = config.candidate_block_size;
-                    pool[token].iter().for_each(|&block| fill(block as usize * size..(block as usize + 1) * size));
-                }
+    let n = query.w.len() / heads;
+    let per_query = map_all(n, |token| {
+        let q = &query.q[token * heads * width..][..heads * width];
+        let w = &query.w[token * heads..][..heads];
+        let seen = visible(start + token, ratio, total);
+        let mut scores = vec![f32::NEG_INFINITY; total];
+        let mut fill = |range: std::ops::Range<usize>| {
+            for j in range.start..range.end.min(seen) {
+                scores[j] = score(context.numerics, q, w, &keys[j * width..][..width]);
             }
-            let mut chosen: Vec<u32> = top_k(&scores, config.index_topk).into_iter().map(|j| j as u32).collect();
-            chosen.sort_unstable();
-            let blocks = candidate_blocks(&scores[..seen], config.candidate_block_size, config.candidate_topk_blocks);
-            (chosen, blocks, if keep_scores { scores } else { Vec::new() })
-        })
-        .collect();
+        };
+        match pool {
+            None => fill(0..seen),
+            Some(pool) => {
+                let size = config.candidate_block_size;
+                pool[token].iter().for_each(|&block| fill(block as usize * size..(block as usize + 1) * size));
+            }
+        }
+        let mut chosen: Vec<u32> = top_k(&scores, config.index_topk).into_iter().map(|j| j as u32).collect();
+        chosen.sort_unstable();
+        let blocks = candidate_blocks(&scores[..seen], config.candidate_block_size, config.candidate_topk_blocks);
+        (chosen, blocks, if keep_scores { scores } else { Vec::new() })
+    });
     let mut selection = Selection::default();
     let mut blocks = Pool::new();
     for (chosen, kept, scores) in per_query {

@@ -17,8 +17,8 @@ use super::mistake::Mistake;
 use crate::numerics::bf16;
 use crate::numerics::linear::{Matrix, dot};
 use crate::numerics::ops::rms_norm;
+use crate::numerics::parallel::{for_each_chunk, map_all};
 use crate::numerics::precision::Precision;
-use rayon::prelude::*;
 
 /// Weights of one layer's attention core.
 #[derive(Debug, Clone)]
@@ -141,8 +141,10 @@ pub fn heads(
     let token_width = config.n_heads * config.head_dim;
     for (group, out) in out.chunks_mut(TOKENS * token_width).enumerate() {
         let first = group * TOKENS;
-        let rows: Vec<_> = (first..(first + TOKENS).min(n)).into_par_iter().map(&rows_of).collect();
-        out.par_chunks_exact_mut(config.head_dim).enumerate().for_each(|(index, out)| {
+        let rows = map_all(TOKENS.min(n - first), |token| rows_of(first + token));
+        // One output element costs a product with the query and one with the weights, per row.
+        let cost = 2 * rows.iter().map(Vec::len).max().unwrap_or(0) / config.head_dim;
+        for_each_chunk(out, config.head_dim, cost, |index, out| {
             let (token, head) = (index / config.n_heads, index % config.n_heads);
             let q = &q[(first + token) * token_width + head * config.head_dim..][..config.head_dim];
             let sink = if no_sink { -1e30 } else { weights.sink[head] };

@@ -3,6 +3,7 @@
 //! Standard output carries the answer or the data and nothing else; progress, statistics and errors go to standard error, in Vietnamese or
 //! English. Errors of the library stay English. Exit codes: 0 done, 1 run error or failed comparison, 2 usage, 3 does not fit, 4 integrity.
 
+mod bench;
 mod config_lines;
 mod console;
 mod generate;
@@ -40,6 +41,8 @@ enum Command {
     Inspect(inspect::InspectArgs),
     /// Compare a checkpoint with a golden file, tap by tap (so sánh với kết quả chuẩn).
     Parity(parity::ParityArgs),
+    /// Measure this machine (đo tốc độ của máy này).
+    Bench(bench::BenchArgs),
     /// Write a small checkpoint with random weights (tạo một mô hình nhỏ với trọng số ngẫu nhiên).
     MakeTiny(make_tiny::MakeTinyArgs),
 }
@@ -59,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Generate(args) => generate::run(args, &console),
         Command::Inspect(args) => inspect::run(args, &console),
         Command::Parity(args) => parity::run(args, &console),
+        Command::Bench(args) => bench::run(args).map(|()| true),
         Command::MakeTiny(args) => make_tiny::run(args, &console),
     };
     match done {

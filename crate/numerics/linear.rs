@@ -1,26 +1,20 @@
 //! Weight matrices as the checkpoint stores them, and their products with activations (sections N.6, N.7 and R.3 of the specification).
 //!
-//! A [`Matrix`] is `[rows, cols]` = `[out, in]`, row-major, and stays in its storage format: a product decodes each weight once and uses it for
-//! every activation row while it is in the cache. Decoded weights are exact in f32.
+//! A [`Matrix`] is `[rows, cols]` = `[out, in]`, row-major, and stays in its storage format: a product decodes one block of 32 weights at a
+//! time and uses it for every activation row at once. Decoded weights are exact in f32.
 //!
-//! # Order of summation
-//!
-//! One output is the sum over blocks of 32 columns, in ascending order, of block sums; see [`dot`]. That is the order of the released FP8 and
-//! FP4 linears (N.6): scales being powers of two, it does not matter that they are applied to the elements here and to the block sums there.
-//! Neither the number of activation rows nor the number of threads changes a bit of any output.
+//! The products and their order of summation are in `product`: [`Matrix::matvec`], [`Matrix::matmul`] and [`dot`].
+
+mod product;
+
+pub use product::dot;
 
 use super::{bf16, e2m1, e4m3, e8m0};
 use crate::{Error, Result};
-use rayon::prelude::*;
+use std::ops::Range;
 
 /// Columns per FP4 scale, side of an FP8 tile, and length of a block sum.
 pub const BLOCK: usize = 32;
-
-/// Weight rows decoded together. With several activation rows, each is fetched once per this many weight rows.
-const ROWS_AT_ONCE: usize = 8;
-
-/// Multiplications below which starting threads costs more than it saves.
-const PARALLEL_FROM: usize = 1 << 16;
 
 /// A `[rows, cols]` weight in one of the checkpoint's formats. The constructors check that all lengths fit.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,20 +141,36 @@ impl Matrix {
     pub fn decode_row(&self, row: usize, out: &mut [f32]) {
         let cols = self.cols();
         assert!(row < self.rows() && out.len() == cols, "row {row} of {}, {cols} columns", self.rows());
+        self.for_each_block(row, 0..cols.div_ceil(BLOCK), |block, weights| {
+            let out = &mut out[block * BLOCK..cols.min((block + 1) * BLOCK)];
+            out.copy_from_slice(&weights[..out.len()]);
+        });
+    }
+
+    /// Decodes blocks of 32 columns of one row in turn; `visit` gets the number of each and its exact weights, zeros beyond the last column.
+    #[inline(always)]
+    fn for_each_block(&self, row: usize, blocks: Range<usize>, mut visit: impl FnMut(usize, &[f32; BLOCK])) {
+        let cols = self.cols();
+        let columns = |block: usize| row * cols + block * BLOCK..row * cols + cols.min((block + 1) * BLOCK);
+        // One loop per format, so that the format is not asked for again at every block.
         match self {
-            Matrix::F32 { data, .. } => out.copy_from_slice(&data[row * cols..][..cols]),
+            Matrix::F32 { data, .. } => blocks.for_each(|block| visit(block, &decoded(&data[columns(block)], |v| v))),
             Matrix::Bf16 { data, .. } => {
-                for (value, &bits) in out.iter_mut().zip(&data[row * cols..][..cols]) {
-                    *value = bf16::decode(bits);
-                }
+                blocks.for_each(|block| visit(block, &decoded(&data[columns(block)], bf16::decode)));
             }
             Matrix::Fp8 { codes, scales, .. } => {
-                let tiles = cols.div_ceil(BLOCK);
-                decode_fp8(&codes[row * cols..][..cols], &scales[row / BLOCK * tiles..][..tiles], out);
+                let scales = &scales[row / BLOCK * cols.div_ceil(BLOCK)..];
+                blocks.for_each(|block| {
+                    let scale = e8m0::decode(scales[block]);
+                    visit(block, &decoded(&codes[columns(block)], |code| e4m3::decode(code) * scale));
+                });
             }
             Matrix::Fp4 { packed, scales, .. } => {
-                let blocks = cols / BLOCK;
-                decode_fp4(&packed[row * cols / 2..][..cols / 2], &scales[row * blocks..][..blocks], out);
+                let (packed, scales) = (&packed[row * (cols / 2)..], &scales[row * (cols / BLOCK)..]);
+                blocks.for_each(|block| {
+                    let packed = &packed[block * BLOCK / 2..][..BLOCK / 2];
+                    visit(block, &decoded_fp4(packed, e8m0::decode(scales[block])));
+                });
             }
         }
     }
@@ -201,131 +211,29 @@ impl Matrix {
         }
         out
     }
-
-    /// `W x`: `x` has `cols` elements, the result `rows`.
-    ///
-    /// # Panics
-    ///
-    /// When `x` has another length.
-    pub fn matvec(&self, x: &[f32]) -> Vec<f32> {
-        self.matmul(x, 1)
-    }
-
-    /// `W x` for each of `n` activation rows: `x` is `[n, cols]`, the result `[n, rows]`. Every row of it has the bits [`Matrix::matvec`] gives.
-    ///
-    /// # Panics
-    ///
-    /// When `x` has another length than `n * cols`.
-    pub fn matmul(&self, x: &[f32], n: usize) -> Vec<f32> {
-        let (rows, cols) = (self.rows(), self.cols());
-        assert_eq!(x.len(), n * cols, "activations are [{n}, {cols}]");
-        if rows * n == 0 {
-            return Vec::new();
-        }
-        // [rows, n] first, so that threads write to separate ranges.
-        let mut by_row = vec![0.0; rows * n];
-        let chunk = ROWS_AT_ONCE * n;
-        if rows * cols * n < PARALLEL_FROM {
-            let mut buffer = Vec::new();
-            for (i, out) in by_row.chunks_mut(chunk).enumerate() {
-                self.multiply_rows(i * ROWS_AT_ONCE, x, n, &mut buffer, out);
-            }
-        } else {
-            by_row.par_chunks_mut(chunk).enumerate().for_each_init(Vec::new, |buffer, (i, out)| {
-                self.multiply_rows(i * ROWS_AT_ONCE, x, n, buffer, out);
-            });
-        }
-        if n == 1 { by_row } else { transpose(&by_row, n) }
-    }
-
-    /// Products of the weight rows from `first` on with all activation rows, into `out` = `[weight rows, n]`.
-    fn multiply_rows(&self, first: usize, x: &[f32], n: usize, buffer: &mut Vec<f32>, out: &mut [f32]) {
-        let cols = self.cols();
-        let weights = self.decoded_rows(first, out.len() / n, buffer);
-        for token in 0..n {
-            let x = &x[token * cols..][..cols];
-            for (row, out) in out.chunks_exact_mut(n).enumerate() {
-                out[token] = dot(&weights[row * cols..][..cols], x);
-            }
-        }
-    }
-
-    /// Weights of `count` rows from `first` on: the stored ones where they are f32, decoded into `buffer` otherwise.
-    fn decoded_rows<'a>(&'a self, first: usize, count: usize, buffer: &'a mut Vec<f32>) -> &'a [f32] {
-        let cols = self.cols();
-        if let Matrix::F32 { data, .. } = self {
-            return &data[first * cols..][..count * cols];
-        }
-        buffer.resize(count * cols, 0.0);
-        for (i, out) in buffer.chunks_exact_mut(cols.max(1)).enumerate() {
-            self.decode_row(first + i, out);
-        }
-        buffer
-    }
 }
 
-/// The dot product that every linear layer of this crate uses.
-///
-/// Columns are taken in blocks of 32. Within a block, lane `l` of 8 sums the products of columns `l`, `l + 8`, `l + 16`, `l + 24`; the lanes are
-/// then added in halves (`l` and `l + 4`, `l` and `l + 2`, 0 and 1). Block sums are added in ascending order. A last, shorter block counts as
-/// filled up with zeros.
-///
-/// # Panics
-///
-/// When the lengths differ.
-pub fn dot(weights: &[f32], x: &[f32]) -> f32 {
-    assert_eq!(weights.len(), x.len(), "one weight per activation");
-    let (weight_blocks, weight_rest) = weights.as_chunks::<BLOCK>();
-    let (x_blocks, x_rest) = x.as_chunks::<BLOCK>();
-    let mut sum = 0.0;
-    for (weights, x) in weight_blocks.iter().zip(x_blocks) {
-        sum += block_sum(weights, x);
-    }
-    if !x_rest.is_empty() {
-        sum += block_sum(&padded(weight_rest), &padded(x_rest));
-    }
-    sum
-}
-
+/// Up to 32 stored numbers, decoded; the rest are zeros.
 #[inline(always)]
-fn block_sum(weights: &[f32; BLOCK], x: &[f32; BLOCK]) -> f32 {
-    let mut lanes = [0.0; 8];
-    for (weights, x) in weights.as_chunks::<8>().0.iter().zip(x.as_chunks::<8>().0) {
-        for lane in 0..8 {
-            lanes[lane] += weights[lane] * x[lane];
-        }
+fn decoded<T: Copy>(stored: &[T], decode: impl Fn(T) -> f32) -> [f32; BLOCK] {
+    let mut out = [0.0; BLOCK];
+    if let Some(stored) = stored.as_array::<BLOCK>() {
+        // The same loop, with a length that the compiler knows and can unroll.
+        out.iter_mut().zip(stored).for_each(|(out, &stored)| *out = decode(stored));
+    } else {
+        out.iter_mut().zip(stored).for_each(|(out, &stored)| *out = decode(stored));
     }
-    let [a, b, c, d] = [0, 1, 2, 3].map(|lane| lanes[lane] + lanes[lane + 4]);
-    (a + c) + (b + d)
+    out
 }
 
-fn padded(rest: &[f32]) -> [f32; BLOCK] {
-    let mut block = [0.0; BLOCK];
-    block[..rest.len()].copy_from_slice(rest);
-    block
-}
-
-fn decode_fp8(codes: &[u8], scales: &[u8], out: &mut [f32]) {
-    for ((codes, out), &scale) in codes.chunks(BLOCK).zip(out.chunks_mut(BLOCK)).zip(scales) {
-        let scale = e8m0::decode(scale);
-        for (value, &code) in out.iter_mut().zip(codes) {
-            *value = e4m3::decode(code) * scale;
-        }
+/// A block of 16 bytes with two E2M1 codes each.
+#[inline(always)]
+fn decoded_fp4(packed: &[u8], scale: f32) -> [f32; BLOCK] {
+    let mut out = [0.0; BLOCK];
+    for (pair, &byte) in out.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
+        *pair = e2m1::PAIRS[byte as usize].map(|value| value * scale);
     }
-}
-
-fn decode_fp4(packed: &[u8], scales: &[u8], out: &mut [f32]) {
-    for ((packed, out), &scale) in packed.chunks_exact(BLOCK / 2).zip(out.chunks_exact_mut(BLOCK)).zip(scales) {
-        let scale = e8m0::decode(scale);
-        for (pair, &byte) in out.as_chunks_mut::<2>().0.iter_mut().zip(packed) {
-            *pair = e2m1::PAIRS[byte as usize].map(|value| value * scale);
-        }
-    }
-}
-
-/// `[rows, n]` to `[n, rows]`.
-fn transpose(by_row: &[f32], n: usize) -> Vec<f32> {
-    (0..n).flat_map(|token| by_row.iter().skip(token).step_by(n).copied()).collect()
+    out
 }
 
 fn check_length(weight: &str, what: &str, shape: [usize; 2], found: usize) -> Result<()> {

@@ -10,6 +10,7 @@
 //! | [`precision`] | the two ways to round between operations, f32 and released |
 //! | [`rope`] | rotation frequencies, plain, YaRN and vision; angles; rotations of adjacent pairs |
 //! | [`ops`] | RMSNorm, activations, softmax, selections, error measure |
+//! | `parallel` | when to use threads |
 //! | [`rng`], [`prime`], [`hash`] | NumPy's generator, primes and the hash that fills test models |
 //!
 //! Nothing here knows the model. Slice lengths are the caller's contract: a function panics on a wrong one, as indexing does. Whatever comes
@@ -22,6 +23,7 @@ pub mod e8m0;
 pub mod hash;
 pub mod linear;
 pub mod ops;
+pub(crate) mod parallel;
 pub mod precision;
 pub mod prime;
 pub mod quant;

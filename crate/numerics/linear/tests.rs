@@ -31,13 +31,14 @@ fn every_format(rows: usize, cols: usize) -> Vec<Matrix> {
 }
 
 /// Shapes below and above the parallel threshold, with and without whole blocks and whole groups of rows.
-const SHAPES: [(usize, usize); 7] = [(1, 1), (3, 31), (40, 64), (33, 100), (70, 588), (300, 352), (129, 1024)];
+const SHAPES: [(usize, usize); 8] =
+    [(1, 1), (3, 31), (40, 64), (33, 100), (70, 588), (300, 352), (129, 1024), (9, 4097)];
 
 #[test]
 fn every_row_of_a_product_has_the_bits_of_matvec() {
     for (rows, cols) in SHAPES {
         for matrix in every_format(rows, cols) {
-            for n in [1, 2, 5] {
+            for n in [1, 2, 4, 5, 9, 16, 21, 33] {
                 let x = units("x", n * cols);
                 let product = matrix.matmul(&x, n);
                 assert_eq!(product.len(), n * rows);
@@ -47,6 +48,21 @@ fn every_row_of_a_product_has_the_bits_of_matvec() {
                     assert_eq!(bits(row), bits(&single), "{rows} x {cols}, n = {n}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let x = units("x", 21 * 1024);
+    for matrix in every_format(129, 1024) {
+        let product = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a few threads");
+            pool.install(|| [matrix.matvec(&x[..1024]), matrix.matmul(&x, 21)].concat())
+        };
+        let alone: Vec<u32> = product(1).iter().map(|v| v.to_bits()).collect();
+        for threads in [2, 3, 7] {
+            assert!(product(threads).iter().map(|v| v.to_bits()).eq(alone.iter().copied()), "{threads} threads");
         }
     }
 }

@@ -12,7 +12,9 @@
 //! | `checks`, `files`, `modules` | the repository checks |
 //! | `counts` | reading test results, the closing line |
 //! | `lab` | the terminal lab |
+//! | `bench` | the two measurements |
 
+mod bench;
 mod checks;
 mod counts;
 mod files;
@@ -32,6 +34,7 @@ const USAGE: &str = "\
 Usage: cargo xtask <command>
 
   lab [args...]  build flash890 in release and open the lab in the terminal; arguments go to `flash890 lab`
+  bench          measure the linear layers beside ndarray, then run `flash890 bench`
   test           run every check and every test; the last line is `N passed, N failed`
   setup          install what `test` needs and this machine lacks
   help           print this text
@@ -46,6 +49,7 @@ const WRONG_USAGE: u8 = 2;
 #[derive(Debug, PartialEq, Eq)]
 enum Command {
     Lab(Vec<String>),
+    Bench,
     Test,
     Setup,
     Help,
@@ -56,6 +60,7 @@ fn parse(args: &[String]) -> Result<Command, String> {
     let (name, rest) = args.split_first().ok_or("a command is missing")?;
     let command = match name.as_str() {
         "lab" => return Ok(Command::Lab(rest.to_vec())),
+        "bench" => Command::Bench,
         "test" => Command::Test,
         "setup" => Command::Setup,
         "help" | "--help" | "-h" => Command::Help,
@@ -75,6 +80,7 @@ fn run(command: Command) -> Result<u8, String> {
             Ok(0)
         }
         Command::Lab(args) => lab::run(&Workspace::find()?, &args),
+        Command::Bench => bench::run(&Workspace::find()?).map(|()| 0),
         Command::Test => Ok(if steps::run_all(&Workspace::find()?).is_success() { 0 } else { FAILED }),
         Command::Setup => {
             let summary = setup::run(&Workspace::find()?)?;
@@ -119,6 +125,7 @@ mod tests {
 
     #[test]
     fn the_other_commands_take_no_arguments() {
+        assert_eq!(parse_line("bench"), Ok(Command::Bench));
         assert_eq!(parse_line("test"), Ok(Command::Test));
         assert_eq!(parse_line("setup"), Ok(Command::Setup));
         assert_eq!(parse_line("--help"), Ok(Command::Help));
@@ -133,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_usage_names_every_command() {
-        for name in ["lab", "test", "setup", "help"] {
+        for name in ["lab", "bench", "test", "setup", "help"] {
             assert!(USAGE.lines().any(|line| line.trim_start().starts_with(name)), "{name} is missing");
         }
     }
