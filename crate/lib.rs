@@ -32,7 +32,9 @@
 pub mod blocks;
 pub mod config;
 pub mod error;
+pub mod gpu;
 pub mod image;
+pub mod kernels;
 pub mod lab;
 pub mod model;
 pub mod numerics;
