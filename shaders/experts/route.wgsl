@@ -37,6 +37,9 @@ fn softplus(x: f32) -> f32 {
 @compute @workgroup_size(WG_SIZE)
 fn route(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let token = group.x;
+    if (token >= call.n) {
+        return;
+    }
     let row = token * p.experts;
     let is_image = image_mask[token] == 1u;
     for (var e = thread; e < p.experts; e += WG_SIZE) {

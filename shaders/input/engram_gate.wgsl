@@ -23,6 +23,9 @@ struct EngramGate {
 fn engram_gate(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let token = group.x;
     let lane = group.y;
+    if (token >= call.n) {
+        return;
+    }
     let h = (token * p.lanes + lane) * p.dim;
     let key = (token * (p.lanes + 1u) + lane) * p.dim;
     let value = (token * (p.lanes + 1u) + p.lanes) * p.dim;

@@ -18,6 +18,10 @@ fn parse(kernel: &Kernel) -> naga::Module {
 /// Everything that differs between a kernel's shader and its Rust twin.
 fn differences(kernel: &Kernel) -> Vec<String> {
     let module = parse(kernel);
+    let flags = naga::valid::ValidationFlags::all();
+    let info = naga::valid::Validator::new(flags, naga::valid::Capabilities::all())
+        .validate(&module)
+        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(&kernel.source())));
     let mut wrong = Vec::new();
     let mut say = |text: String| wrong.push(format!("{}: {text}", kernel.name));
     let entry = &module.entry_points[0];
@@ -27,7 +31,14 @@ fn differences(kernel: &Kernel) -> Vec<String> {
     if entry.workgroup_size.iter().product::<u32>() > MOST_INVOCATIONS {
         say(format!("workgroup of {:?}", entry.workgroup_size));
     }
-    let mut found: Vec<_> = module.global_variables.iter().filter(|(_, v)| v.binding.is_some()).map(|(_, v)| v).collect();
+    // An automatic layout leaves out what the shader does not use, and the bind group would not fit.
+    for (handle, variable) in module.global_variables.iter().filter(|(_, v)| v.binding.is_some()) {
+        if info.get_entry_point(0)[handle].is_empty() {
+            say(format!("{} is never used", variable.name.as_deref().unwrap_or("")));
+        }
+    }
+    let mut found: Vec<_> =
+        module.global_variables.iter().filter(|(_, v)| v.binding.is_some()).map(|(_, v)| v).collect();
     found.sort_by_key(|variable| variable.binding.map(|b| b.binding));
     let workgroup: u32 = module
         .global_variables
