@@ -108,6 +108,9 @@ pub enum Error {
         /// How much there is.
         available: String,
     },
+    /// There is no GPU adapter, or it refused, failed or was lost.
+    #[error("GPU: {0}")]
+    Gpu(String),
     /// Bytes are not what a checksum or a length says.
     #[error("integrity: {0}")]
     Integrity(String),

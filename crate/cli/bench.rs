@@ -35,7 +35,7 @@ const WRITTEN: usize = 16;
 
 /// Options of `bench`.
 #[derive(Debug, Args)]
-pub struct BenchArgs {
+pub(super) struct BenchArgs {
     /// Print one JSON object instead of Markdown tables.
     #[arg(long)]
     json: bool,
@@ -78,7 +78,7 @@ struct Lab {
 ///
 /// # Errors
 /// [`Error::Io`] if standard output is closed.
-pub fn run(args: BenchArgs) -> Result<()> {
+pub(super) fn run(args: BenchArgs) -> Result<()> {
     let lab = measure_lab()?;
     let report = Report { threads: rayon::current_num_threads(), products: measure_products()?, lab };
     let text = if args.json { format!("{:#}\n", serde_json::json!(report)) } else { report.as_markdown() };

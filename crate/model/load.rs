@@ -55,17 +55,17 @@ impl Reference {
     }
 }
 
-struct Loader<'a> {
-    checkpoint: &'a Checkpoint,
-    context: &'a Context,
+pub(super) struct Loader<'a> {
+    pub(super) checkpoint: &'a Checkpoint,
+    pub(super) context: &'a Context,
 }
 
 impl Loader<'_> {
-    async fn vector(&self, name: &str) -> Result<Vec<f32>> {
+    pub(super) async fn vector(&self, name: &str) -> Result<Vec<f32>> {
         self.checkpoint.vector(name).await
     }
 
-    async fn matrix(&self, prefix: &str) -> Result<Matrix> {
+    pub(super) async fn matrix(&self, prefix: &str) -> Result<Matrix> {
         let mut matrix = self.checkpoint.matrix(prefix).await?;
         if let (Matrix::Fp4 { packed, .. }, Some(Mistake::NibblesSwapped)) = (&mut matrix, self.context.mistake) {
             packed.iter_mut().for_each(|byte| *byte = byte.rotate_left(4));
@@ -77,7 +77,7 @@ impl Loader<'_> {
         Ok((self.matrix(prefix).await?, self.vector(&format!("{prefix}.bias")).await?))
     }
 
-    async fn input(&self) -> Result<input::Weights> {
+    pub(super) async fn input(&self) -> Result<input::Weights> {
         let mut weights = input::Weights { embed: self.matrix("embed").await?, image_marks: None, vision: None };
         if let Some(config) = &self.checkpoint.config.vision {
             weights.image_marks = Some([
@@ -111,7 +111,7 @@ impl Loader<'_> {
         })
     }
 
-    async fn backbone(&self, index: usize) -> Result<Backbone> {
+    pub(super) async fn backbone(&self, index: usize) -> Result<Backbone> {
         let config = &self.checkpoint.config;
         let p = format!("layers.{index}");
         let mut backbone = Backbone {

@@ -139,7 +139,7 @@ impl Reference {
         how: Prefill,
         observer: &mut dyn Observer,
     ) -> Result<Output> {
-        self.check(state, prompt)?;
+        check_prompt(self.config(), state.position, prompt, self.input.image_marks.is_some())?;
         let (config, begin) = (self.config(), state.position);
         let split = config.last_kv_source().unwrap_or(0);
         let mut tail = match how.tail {
@@ -233,37 +233,6 @@ impl Reference {
         Ok(())
     }
 
-    /// What can be wrong with a prompt, before anything is touched.
-    fn check(&self, state: &State, prompt: &Prompt) -> Result<()> {
-        let config = self.config();
-        if prompt.is_empty() {
-            return Err(Error::Prompt("empty: at least one token is needed".into()));
-        }
-        let (after, limit) = (state.position + prompt.len(), config.max_position_embeddings);
-        if after > limit {
-            return Err(Error::Prompt(format!("{after} positions with what is already there; the model has {limit}")));
-        }
-        if prompt.types.len() != prompt.ids.len() {
-            let (ids, types) = (prompt.ids.len(), prompt.types.len());
-            return Err(Error::Prompt(format!("{ids} ids but {types} token types")));
-        }
-        if let Some(place) = prompt.ids.iter().position(|&id| id as usize >= config.vocab_size) {
-            let (id, vocab) = (prompt.ids[place], config.vocab_size);
-            return Err(Error::Prompt(format!("token id {id} at place {place}: the vocabulary has {vocab} entries")));
-        }
-        let (needed, found) =
-            (prompt.types.iter().filter(|&&t| t == TokenType::Image).count() * config.dim, prompt.image_rows.len());
-        if needed != found {
-            return Err(Error::Prompt(format!(
-                "pictures bring {found} numbers for image positions that need {needed}"
-            )));
-        }
-        if self.input.image_marks.is_none() && prompt.types.iter().any(|t| t.is_image()) {
-            return Err(Error::Prompt("the prompt has a picture, but this checkpoint has no vision tower".into()));
-        }
-        Ok(())
-    }
-
     /// Appends the compressed ids of a chunk to the history, and reads its n-gram rows: their addresses follow from the ids alone, so this
     /// is the only reading from the checkpoint, and it happens before any arithmetic.
     async fn memory(
@@ -333,6 +302,34 @@ impl Reference {
         }
         Ok(())
     }
+}
+
+/// What can be wrong with a prompt that continues a sequence at `position`, found before anything is touched.
+pub(super) fn check_prompt(config: &Config, position: usize, prompt: &Prompt, has_vision: bool) -> Result<()> {
+    if prompt.is_empty() {
+        return Err(Error::Prompt("empty: at least one token is needed".into()));
+    }
+    let (after, limit) = (position + prompt.len(), config.max_position_embeddings);
+    if after > limit {
+        return Err(Error::Prompt(format!("{after} positions with what is already there; the model has {limit}")));
+    }
+    if prompt.types.len() != prompt.ids.len() {
+        let (ids, types) = (prompt.ids.len(), prompt.types.len());
+        return Err(Error::Prompt(format!("{ids} ids but {types} token types")));
+    }
+    if let Some(place) = prompt.ids.iter().position(|&id| id as usize >= config.vocab_size) {
+        let (id, vocab) = (prompt.ids[place], config.vocab_size);
+        return Err(Error::Prompt(format!("token id {id} at place {place}: the vocabulary has {vocab} entries")));
+    }
+    let (needed, found) =
+        (prompt.types.iter().filter(|&&t| t == TokenType::Image).count() * config.dim, prompt.image_rows.len());
+    if needed != found {
+        return Err(Error::Prompt(format!("pictures bring {found} numbers for image positions that need {needed}")));
+    }
+    if !has_vision && prompt.types.iter().any(|t| t.is_image()) {
+        return Err(Error::Prompt("the prompt has a picture, but this checkpoint has no vision tower".into()));
+    }
+    Ok(())
 }
 
 /// Refuses values that are not numbers, naming the first place where they appear.

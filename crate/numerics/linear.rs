@@ -203,6 +203,43 @@ impl Matrix {
         })
     }
 
+    /// The parts of [`Matrix::split_rows`] as one matrix again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tensor`] when there is no part, or they differ in format or columns.
+    pub fn join_rows(parts: &[Self]) -> Result<Self> {
+        let mut parts = parts.iter();
+        let wrong = || Error::tensor("grouped weight", "needs parts of one format and width");
+        let mut whole = parts.next().ok_or_else(wrong)?.clone();
+        for part in parts {
+            if part.cols() != whole.cols() {
+                return Err(wrong());
+            }
+            match (&mut whole, part) {
+                (Matrix::F32 { rows, data, .. }, Matrix::F32 { rows: more, data: tail, .. }) => {
+                    *rows += more;
+                    data.extend(tail);
+                }
+                (Matrix::Bf16 { rows, data, .. }, Matrix::Bf16 { rows: more, data: tail, .. }) => {
+                    *rows += more;
+                    data.extend(tail);
+                }
+                (Matrix::Fp8 { rows, codes, scales, .. }, Matrix::Fp8 { rows: more, codes: c, scales: s, .. })
+                | (
+                    Matrix::Fp4 { rows, packed: codes, scales, .. },
+                    Matrix::Fp4 { rows: more, packed: c, scales: s, .. },
+                ) => {
+                    *rows += more;
+                    codes.extend(c);
+                    scales.extend(s);
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(whole)
+    }
+
     /// All weights, `[rows, cols]`.
     pub fn to_f32(&self) -> Vec<f32> {
         let mut out = vec![0.0; self.rows() * self.cols()];

@@ -1,0 +1,153 @@
+//! Choosing an adapter and opening a device on it.
+
+use crate::{Error, Result};
+use std::sync::{Arc, Mutex};
+
+/// Which adapter to open, and how much of it to use.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// Part of the adapter's name, any case; the most powerful one otherwise.
+    pub name: Option<String>,
+    /// Use no more than every WebGPU browser grants: 128 MiB bindings, 256 MiB buffers, 16 KiB of workgroup memory, 256 invocations, 8 storage
+    /// buffers, no optional features. What runs under this runs everywhere.
+    pub emulate_webgpu_defaults: bool,
+}
+
+/// How much an adapter can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// A real GPU.
+    Hardware,
+    /// Shaders that run on the processor: llvmpipe, SwiftShader, WARP.
+    Software,
+}
+
+/// One line of `--list-devices`.
+#[derive(Debug, Clone)]
+pub struct AdapterSummary {
+    /// Name as the driver gives it.
+    pub name: String,
+    /// Driver and its version.
+    pub driver: String,
+    /// Vulkan, Metal, DX12 or browser.
+    pub backend: String,
+    /// Hardware or software.
+    pub tier: Tier,
+    /// Largest storage binding in bytes.
+    pub max_binding: u64,
+    /// Largest buffer in bytes.
+    pub max_buffer: u64,
+}
+
+/// An open device.
+#[derive(Debug, Clone)]
+pub struct Gpu {
+    /// The device.
+    pub device: wgpu::Device,
+    /// Its queue.
+    pub queue: wgpu::Queue,
+    /// What it runs on.
+    pub adapter: AdapterSummary,
+    /// Limits that were granted.
+    pub limits: wgpu::Limits,
+    lost: Arc<Mutex<Option<String>>>,
+}
+
+fn instance() -> wgpu::Instance {
+    let backends =
+        wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12 | wgpu::Backends::BROWSER_WEBGPU;
+    wgpu::Instance::new(wgpu::InstanceDescriptor { backends, ..wgpu::InstanceDescriptor::new_without_display_handle() })
+}
+
+fn summary(adapter: &wgpu::Adapter) -> AdapterSummary {
+    let (info, limits) = (adapter.get_info(), adapter.limits());
+    AdapterSummary {
+        name: info.name,
+        driver: format!("{} {}", info.driver, info.driver_info).trim().to_string(),
+        backend: info.backend.to_string(),
+        tier: if info.device_type == wgpu::DeviceType::Cpu { Tier::Software } else { Tier::Hardware },
+        max_binding: limits.max_storage_buffer_binding_size,
+        max_buffer: limits.max_buffer_size,
+    }
+}
+
+/// Every adapter that could run shaders, in the order in which the system lists them.
+pub async fn list() -> Vec<AdapterSummary> {
+    instance().enumerate_adapters(wgpu::Backends::all()).await.iter().map(summary).collect()
+}
+
+impl Gpu {
+    /// Opens an adapter with all the limits that it has, or with WebGPU's defaults.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] if there is no adapter, none of that name, or it refuses.
+    pub async fn open(choice: &Choice) -> Result<Gpu> {
+        let adapter = find(choice).await?;
+        let found = summary(&adapter);
+        let limits = if choice.emulate_webgpu_defaults { wgpu::Limits::default() } else { adapter.limits() };
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("flash890"),
+            required_limits: limits.clone(),
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            ..wgpu::DeviceDescriptor::default()
+        };
+        let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| {
+            let name = &found.name;
+            Error::Gpu(format!("{name} refused to open: {error}"))
+        })?;
+        let lost = Arc::new(Mutex::new(None));
+        let witness = lost.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            if let Ok(mut lost) = witness.lock() {
+                *lost = Some(format!("{reason:?}: {message}"));
+            }
+        });
+        Ok(Gpu { device, queue, adapter: found, limits, lost })
+    }
+
+    /// Why the device was lost, if it was.
+    pub fn lost(&self) -> Option<String> {
+        self.lost.lock().ok().and_then(|lost| lost.clone())
+    }
+
+    /// Runs `work` and turns what validation or memory complains about during it into an error.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] with the driver's words, or whatever `work` returns.
+    pub async fn checked<T>(&self, what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let result = work();
+        let (validation, memory) = (validation.pop(), memory.pop());
+        for error in [validation.await, memory.await].into_iter().flatten() {
+            return Err(Error::Gpu(format!("{what} on {}: {error}", self.adapter.name)));
+        }
+        result
+    }
+}
+
+async fn find(choice: &Choice) -> Result<wgpu::Adapter> {
+    let instance = instance();
+    if let Some(name) = &choice.name {
+        let adapters = instance.enumerate_adapters(wgpu::Backends::all()).await;
+        let names: Vec<String> = adapters.iter().map(|adapter| adapter.get_info().name).collect();
+        let wanted = name.to_lowercase();
+        let found = adapters.into_iter().find(|adapter| adapter.get_info().name.to_lowercase().contains(&wanted));
+        return found.ok_or_else(|| {
+            Error::Gpu(format!(
+                "no adapter is called {name}; there is {}",
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            ))
+        });
+    }
+    let options = wgpu::RequestAdapterOptions {
+        power_preference: wgpu::PowerPreference::HighPerformance,
+        ..wgpu::RequestAdapterOptions::default()
+    };
+    instance.request_adapter(&options).await.map_err(|error| {
+        Error::Gpu(format!(
+            "no adapter that runs compute shaders ({error}); on Linux install a Vulkan driver, for example the package \
+             mesa-vulkan-drivers, which also brings a software adapter"
+        ))
+    })
+}

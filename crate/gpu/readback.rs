@@ -1,0 +1,82 @@
+//! The one place where bytes come back from the GPU.
+
+use super::buffer::Tensor;
+use super::device::Gpu;
+use crate::{Error, Result};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+/// Reads a whole tensor as bytes, after everything that was submitted before.
+///
+/// # Errors
+/// [`Error::Gpu`] if the device was lost or refuses to map.
+pub async fn bytes(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u8>> {
+    let size = tensor.buffer.size();
+    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+    let descriptor = wgpu::BufferDescriptor { label: Some("readback"), size, usage, mapped_at_creation: false };
+    let staging = gpu.device.create_buffer(&descriptor);
+    let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    encoder.copy_buffer_to_buffer(&tensor.buffer, 0, &staging, 0, size);
+    gpu.queue.submit([encoder.finish()]);
+    map(gpu, &staging).await?;
+    let wrong = |error: String| Error::Gpu(format!("reading {} from {}: {error}", tensor.label, gpu.adapter.name));
+    let view = staging.slice(..).get_mapped_range().map_err(|error| wrong(error.to_string()))?;
+    let bytes = view.to_vec();
+    drop(view);
+    staging.unmap();
+    Ok(bytes)
+}
+
+/// Reads a tensor of 32-bit floats.
+///
+/// # Errors
+/// As [`bytes`].
+pub async fn f32s(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<f32>> {
+    let bytes = bytes(gpu, tensor).await?;
+    Ok(bytes.as_chunks().0.iter().take(tensor.len()).map(|&word| f32::from_le_bytes(word)).collect())
+}
+
+/// Reads a tensor of 32-bit integers.
+///
+/// # Errors
+/// As [`bytes`].
+pub async fn u32s(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u32>> {
+    let bytes = bytes(gpu, tensor).await?;
+    Ok(bytes.as_chunks().0.iter().take(tensor.len()).map(|&word| u32::from_le_bytes(word)).collect())
+}
+
+#[derive(Default)]
+struct Mapped {
+    result: Option<Result<(), wgpu::BufferAsyncError>>,
+    waker: Option<Waker>,
+}
+
+/// Waits until `staging` is mapped. A browser calls back by itself; natively someone has to poll the device.
+async fn map(gpu: &Gpu, staging: &wgpu::Buffer) -> Result<()> {
+    let mapped = Arc::new(Mutex::new(Mapped::default()));
+    let setter = mapped.clone();
+    staging.slice(..).map_async(wgpu::MapMode::Read, move |result| {
+        if let Ok(mut mapped) = setter.lock() {
+            mapped.result = Some(result);
+            if let Some(waker) = mapped.waker.take() {
+                waker.wake();
+            }
+        }
+    });
+    #[cfg(not(target_arch = "wasm32"))]
+    gpu.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| Error::Gpu(format!("waiting: {error}")))?;
+    let result = std::future::poll_fn(|context| {
+        let Ok(mut mapped) = mapped.lock() else { return Poll::Ready(Ok(())) };
+        match mapped.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                mapped.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    });
+    result.await.map_err(|error| match gpu.lost() {
+        Some(lost) => Error::Gpu(format!("{} was lost: {lost}", gpu.adapter.name)),
+        None => Error::Gpu(format!("mapping: {error}")),
+    })
+}

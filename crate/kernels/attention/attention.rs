@@ -1,0 +1,81 @@
+//! 4A: every head over its window rows and its selected entries.
+//!
+//! The shader:
+#![doc = concat!("```wgsl\n", include_str!("../../../shaders/attention/attention.wgsl"), "\n```")]
+
+use crate::Result;
+use crate::config::Config;
+use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
+use crate::kernels::cache::GpuPlane;
+use crate::kernels::call::Call;
+use crate::kernels::include::{CALL, DECODE, PLANE, REDUCE, ROUND, round_flag};
+use crate::numerics::precision::Precision;
+
+crate::uniform_struct! {
+    /// Parameters of `attention`.
+    pub struct Attention {
+        /// Heads.
+        pub heads: u32,
+        /// Dims of a head.
+        pub width: u32,
+        /// Positions in the window.
+        pub window: u32,
+        /// Slots of the ring.
+        pub capacity: u32,
+        /// `1 / sqrt(width)`.
+        pub scale: f32,
+    }
+}
+
+/// The shader and what Rust believes about it.
+pub const KERNEL: Kernel = Kernel {
+    name: "attention",
+    wgsl: include_str!("../../../shaders/attention/attention.wgsl"),
+    includes: &[CALL, DECODE, PLANE, REDUCE, ROUND],
+    bindings: &[
+        read("q"),
+        read("ring_codes"),
+        read("ring_scales"),
+        read("entry_codes"),
+        read("entry_scales"),
+        read("ids"),
+        read("sink"),
+        read_write("out"),
+        uniform::<Call>("call"),
+        uniform::<Attention>("p"),
+    ],
+    overrides: &["RING_FORMAT", "ENTRY_FORMAT", "K", "ROUND"],
+};
+
+/// Longest list of rows that one query may see: what the shader's workgroup memory holds.
+pub const MOST_ROWS: usize = 1024;
+
+/// Records `out` `[n, heads, width]` of queries `q` over `ring` and, with `k` above zero, the entries that `ids` `[n, k]` names.
+///
+/// # Errors
+/// What [`Planner::dispatch`] refuses.
+pub fn record(
+    planner: &mut Planner<'_>,
+    [q, ids, sink, out]: [&Tensor; 4],
+    (ring, entries): (&GpuPlane, &GpuPlane),
+    call: &Tensor,
+    config: &Config,
+    k: usize,
+    numerics: Precision,
+) -> Result<()> {
+    if config.window_size + k > MOST_ROWS {
+        let what = "the list of rows of one query".to_string();
+        let (needed, available) = (format!("{} rows", config.window_size + k), format!("{MOST_ROWS} rows"));
+        return Err(crate::Error::DoesNotFit { what, needed, available });
+    }
+    let p = Attention {
+        heads: config.n_heads as u32,
+        width: config.head_dim as u32,
+        window: config.window_size as u32,
+        capacity: ring.capacity as u32,
+        scale: (1.0 / (config.head_dim as f64).sqrt()) as f32,
+    };
+    let overrides = [ring.format_code(), entries.format_code(), k as u32, round_flag(numerics)];
+    let bound = [q, &ring.codes, &ring.scales, &entries.codes, &entries.scales, ids, sink, out, call];
+    planner.dispatch(&KERNEL, &overrides, &bound, &p, [config.n_heads as u32, q.shape[0] as u32, 1])
+}

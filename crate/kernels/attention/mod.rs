@@ -1,0 +1,3 @@
+//! 4A: attention.
+
+pub mod attention;

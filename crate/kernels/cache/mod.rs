@@ -1,0 +1,52 @@
+//! 3B, 6A: what a sequence keeps in GPU memory.
+
+pub mod plane_write;
+pub mod pool_pairs;
+
+use crate::Result;
+use crate::blocks::b6a_kv_cache::{Format, Plane};
+use crate::gpu::{Element, Gpu, Tensor};
+
+/// Rows of one width in one storage format, codes and scales apart: the twin of [`Plane`] in GPU memory.
+#[derive(Debug, Clone)]
+pub struct GpuPlane {
+    /// Storage format.
+    pub format: Format,
+    /// Elements of a row.
+    pub width: usize,
+    /// Rows that the buffers hold.
+    pub capacity: usize,
+    /// Codes, `[capacity, code bytes]`.
+    pub codes: Tensor,
+    /// Scales, `[capacity, scale bytes]`.
+    pub scales: Tensor,
+}
+
+impl GpuPlane {
+    /// A plane of zeros.
+    ///
+    /// # Errors
+    /// [`crate::Error::DoesNotFit`] if it passes what the device binds.
+    pub fn new(gpu: &Gpu, label: &str, format: Format, width: usize, capacity: usize) -> Result<Self> {
+        let (codes, scales) = Plane::row_bytes(format, width);
+        let tensor =
+            |part: &str, bytes| Tensor::zeros(gpu, &format!("{label} {part}"), Element::Byte, &[capacity, bytes]);
+        Ok(GpuPlane { format, width, capacity, codes: tensor("codes", codes)?, scales: tensor("scales", scales)? })
+    }
+
+    /// The shaders' number of the format.
+    pub fn format_code(&self) -> u32 {
+        match self.format {
+            Format::F32 => 0,
+            Format::Fp8 => 1,
+            Format::Kv4 => 2,
+            Format::Idx4 => 3,
+        }
+    }
+
+    /// Bytes of `rows` rows, codes and scales.
+    pub fn bytes(&self, rows: usize) -> usize {
+        let (codes, scales) = Plane::row_bytes(self.format, self.width);
+        rows * (codes + scales)
+    }
+}

@@ -1,0 +1,46 @@
+//! 3B: two tokens become one latent, per channel.
+//!
+//! The shader:
+#![doc = concat!("```wgsl\n", include_str!("../../../shaders/cache/pool_pairs.wgsl"), "\n```")]
+
+use crate::Result;
+use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
+use crate::kernels::call::Call;
+use crate::kernels::include::{CALL, ROUND, round_flag};
+use crate::numerics::precision::Precision;
+
+crate::uniform_struct! {
+    /// Parameters of `pool_pairs`.
+    pub struct PoolPairs {
+        /// Channels.
+        pub width: u32,
+    }
+}
+
+/// The shader and what Rust believes about it.
+pub const KERNEL: Kernel = Kernel {
+    name: "pool_pairs",
+    wgsl: include_str!("../../../shaders/cache/pool_pairs.wgsl"),
+    includes: &[CALL, ROUND],
+    bindings: &[
+        read("values"),
+        read("scores"),
+        read_write("open_value"),
+        read_write("open_score"),
+        read_write("pooled"),
+        uniform::<Call>("call"),
+        uniform::<PoolPairs>("p"),
+    ],
+    overrides: &["ROUND"],
+};
+
+/// Records the pooling of `values`, `scores` `[n, width]` with what waits in `open_value`, `open_score` `[width]` into `pooled` `[pairs, width]`.
+///
+/// # Errors
+/// What [`Planner::dispatch`] refuses.
+pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 5], call: &Tensor, numerics: Precision) -> Result<()> {
+    let [values, scores, open_value, open_score, pooled] = tensors;
+    let width = open_value.len() as u32;
+    let bound = [values, scores, open_value, open_score, pooled, call];
+    planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &PoolPairs { width }, [width.div_ceil(64), 1, 1])
+}

@@ -1,0 +1,51 @@
+//! 5A: which experts each token uses, and with what weight.
+//!
+//! The shader:
+#![doc = concat!("```wgsl\n", include_str!("../../../shaders/experts/route.wgsl"), "\n```")]
+
+use crate::Result;
+use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
+use crate::kernels::call::Call;
+use crate::kernels::include::CALL;
+
+crate::uniform_struct! {
+    /// Parameters of `route`.
+    pub struct Route {
+        /// Experts.
+        pub experts: u32,
+        /// Experts per token.
+        pub k: u32,
+        /// Sum of the weights.
+        pub scale: f32,
+    }
+}
+
+/// The shader and what Rust believes about it.
+pub const KERNEL: Kernel = Kernel {
+    name: "route",
+    wgsl: include_str!("../../../shaders/experts/route.wgsl"),
+    includes: &[CALL],
+    bindings: &[
+        read("logits"),
+        read("bias"),
+        read("bias_vl"),
+        read("image_mask"),
+        read_write("scores"),
+        read_write("ids"),
+        read_write("weights"),
+        uniform::<Call>("call"),
+        uniform::<Route>("p"),
+    ],
+    overrides: &[],
+};
+
+/// Records `scores` `[n, experts]`, `ids` and `weights` `[n, k]` from `logits` `[n, experts]`, the two biases and `image_mask` `[n]`.
+///
+/// # Errors
+/// What [`Planner::dispatch`] refuses.
+pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 7], call: &Tensor, scale: f32) -> Result<()> {
+    let [logits, bias, bias_vl, image_mask, scores, ids, weights] = tensors;
+    let p = Route { experts: bias.len() as u32, k: ids.shape[1] as u32, scale };
+    let bound = [logits, bias, bias_vl, image_mask, scores, ids, weights, call];
+    planner.dispatch(&KERNEL, &[], &bound, &p, [ids.shape[0] as u32, 1, 1])
+}

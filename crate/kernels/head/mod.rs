@@ -1,0 +1,3 @@
+//! 6B: the head.
+
+pub mod argmax;

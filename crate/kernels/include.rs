@@ -1,0 +1,21 @@
+//! Shared WGSL functions, appended to the kernels that use them.
+
+use crate::numerics::precision::Precision;
+
+/// The `Call` struct.
+pub const CALL: &str = include_str!("../../shaders/include/call.wgsl");
+/// E4M3, E2M1, E8M0 and bf16 to f32.
+pub const DECODE: &str = include_str!("../../shaders/include/decode.wgsl");
+/// Reading rows of the KV cache.
+pub const PLANE: &str = include_str!("../../shaders/include/plane.wgsl");
+/// f32 to E4M3, E2M1 and power-of-two scales.
+pub const QUANTISE: &str = include_str!("../../shaders/include/quantise.wgsl");
+/// Sums and maxima over a workgroup.
+pub const REDUCE: &str = include_str!("../../shaders/include/reduce.wgsl");
+/// bf16 rounding where the numerics ask for it: override `ROUND`.
+pub const ROUND: &str = include_str!("../../shaders/include/round.wgsl");
+
+/// The value of override `ROUND`.
+pub fn round_flag(numerics: Precision) -> u32 {
+    u32::from(numerics == Precision::Released)
+}

@@ -1,0 +1,80 @@
+//! 3C: index scores of every visible entry.
+//!
+//! The shader:
+#![doc = concat!("```wgsl\n", include_str!("../../../shaders/index/index_scores.wgsl"), "\n```")]
+
+use crate::Result;
+use crate::config::Config;
+use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
+use crate::kernels::cache::GpuPlane;
+use crate::kernels::call::Call;
+use crate::kernels::include::{CALL, DECODE, PLANE, ROUND, round_flag};
+use crate::numerics::precision::Precision;
+
+crate::uniform_struct! {
+    /// Parameters of `index_scores`.
+    pub struct IndexScores {
+        /// Index heads.
+        pub heads: u32,
+        /// Dims of an index key.
+        pub width: u32,
+        /// Scores of a row.
+        pub entries: u32,
+        /// Compression ratio of the source.
+        pub ratio: u32,
+        /// Entries of a candidate block.
+        pub block: u32,
+        /// Candidate blocks of a row.
+        pub blocks: u32,
+        /// `1 / sqrt(width * heads)`.
+        pub factor: f32,
+    }
+}
+
+/// The shader and what Rust believes about it.
+pub const KERNEL: Kernel = Kernel {
+    name: "index_scores",
+    wgsl: include_str!("../../../shaders/index/index_scores.wgsl"),
+    includes: &[CALL, DECODE, PLANE, ROUND],
+    bindings: &[
+        read("q"),
+        read("w"),
+        read("codes"),
+        read("scales"),
+        read("pool"),
+        read_write("scores"),
+        uniform::<Call>("call"),
+        uniform::<IndexScores>("p"),
+    ],
+    overrides: &["FORMAT", "POOLED", "ROUND"],
+};
+
+/// Records scores `[n, entries]` of `capacity` queries `q` `[n, heads, width]`, `w` `[n, heads]` over the keys of `plane`; only inside `pool`
+/// `[n, blocks]` if `pooled`.
+///
+/// # Errors
+/// What [`Planner::dispatch`] refuses.
+pub fn record(
+    planner: &mut Planner<'_>,
+    [q, w, pool, scores]: [&Tensor; 4],
+    plane: &GpuPlane,
+    call: &Tensor,
+    config: &Config,
+    ratio: usize,
+    pooled: bool,
+    numerics: Precision,
+) -> Result<()> {
+    let entries = scores.shape[1];
+    let p = IndexScores {
+        heads: config.index_n_heads as u32,
+        width: config.index_head_dim as u32,
+        entries: entries as u32,
+        ratio: ratio as u32,
+        block: config.candidate_block_size as u32,
+        blocks: pool.shape[1] as u32,
+        factor: (1.0 / ((config.index_head_dim * config.index_n_heads) as f64).sqrt()) as f32,
+    };
+    let overrides = [plane.format_code(), pooled.into(), round_flag(numerics)];
+    let groups = [entries.div_ceil(64) as u32, scores.shape[0] as u32, 1];
+    planner.dispatch(&KERNEL, &overrides, &[q, w, &plane.codes, &plane.scales, pool, scores, call], &p, groups)
+}

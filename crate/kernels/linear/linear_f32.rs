@@ -1,0 +1,18 @@
+//! `y = W x` for every row of `x`, W in f32. Recorded through [`super::record`].
+//!
+//! The shader:
+#![doc = concat!("```wgsl\n", include_str!("../../../shaders/linear/linear_f32.wgsl"), "\n```")]
+
+use super::Linear;
+use crate::gpu::{Kernel, read, read_write, uniform};
+use crate::kernels::call::Call;
+use crate::kernels::include::{CALL, DECODE, ROUND};
+
+/// The shader and what Rust believes about it.
+pub const KERNEL: Kernel = Kernel {
+    name: "linear_f32",
+    wgsl: include_str!("../../../shaders/linear/linear_f32.wgsl"),
+    includes: &[CALL, DECODE, ROUND],
+    bindings: &[read("weights"), read("x"), read_write("y"), uniform::<Call>("call"), uniform::<Linear>("p")],
+    overrides: &["T", "ROUND"],
+};

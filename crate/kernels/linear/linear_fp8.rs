@@ -1,0 +1,25 @@
+//! `y = W x` for every row of `x`, W in FP8 E4M3 with one E8M0 scale per tile of 32 x 32. Recorded through [`super::record`].
+//!
+//! The shader:
+#![doc = concat!("```wgsl\n", include_str!("../../../shaders/linear/linear_fp8.wgsl"), "\n```")]
+
+use super::Linear;
+use crate::gpu::{Kernel, read, read_write, uniform};
+use crate::kernels::call::Call;
+use crate::kernels::include::{CALL, DECODE, ROUND};
+
+/// The shader and what Rust believes about it.
+pub const KERNEL: Kernel = Kernel {
+    name: "linear_fp8",
+    wgsl: include_str!("../../../shaders/linear/linear_fp8.wgsl"),
+    includes: &[CALL, DECODE, ROUND],
+    bindings: &[
+        read("codes"),
+        read("scales"),
+        read("x"),
+        read_write("y"),
+        uniform::<Call>("call"),
+        uniform::<Linear>("p"),
+    ],
+    overrides: &["T", "ROUND"],
+};

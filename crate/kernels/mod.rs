@@ -1,0 +1,49 @@
+//! Kernels: one `.rs` per `.wgsl` of the same stem, in the same folders as under `shaders/`.
+//!
+//! Each file holds the parameter struct, the [`Kernel`](crate::gpu::Kernel) and `record`, the only way to dispatch it. The oracle of a kernel is
+//! the reference function of its block; `tests/kernels.rs` compares the two on a device and reflects every shader.
+//!
+//! To add a kernel: write the shader with its header (formula, shapes, dispatch, numerics); write its twin here; list it in [`ALL`]; add a
+//! parity test. The reflection test names what does not fit.
+
+pub mod attention;
+pub mod cache;
+pub mod call;
+pub mod experts;
+pub mod head;
+pub mod hyper;
+pub mod include;
+pub mod index;
+pub mod input;
+pub mod linear;
+pub mod norm;
+
+use crate::gpu::Kernel;
+
+/// Every kernel.
+pub const ALL: &[&Kernel] = &[
+    &attention::attention::KERNEL,
+    &cache::plane_write::KERNEL,
+    &cache::pool_pairs::KERNEL,
+    &experts::experts_down::KERNEL,
+    &experts::experts_up::KERNEL,
+    &experts::route::KERNEL,
+    &experts::swiglu::KERNEL,
+    &head::argmax::KERNEL,
+    &hyper::collapse_norm::KERNEL,
+    &hyper::hc_expand::KERNEL,
+    &hyper::hc_mixes::KERNEL,
+    &hyper::stream_mean::KERNEL,
+    &index::candidate_blocks::KERNEL,
+    &index::index_scores::KERNEL,
+    &index::top_k::KERNEL,
+    &input::embed::KERNEL,
+    &input::engram_gate::KERNEL,
+    &linear::linear_bf16::KERNEL,
+    &linear::linear_f32::KERNEL,
+    &linear::linear_fp4::KERNEL,
+    &linear::linear_fp8::KERNEL,
+    &norm::fake_quant::KERNEL,
+    &norm::rms_norm::KERNEL,
+    &norm::rope::KERNEL,
+];

@@ -1,0 +1,204 @@
+//! Weights on their way to the GPU, as they are stored.
+
+use crate::blocks::b5a_experts::Expert;
+use crate::blocks::{b2a_hyper_connection as hyper, b3b_compressor as compressor};
+use crate::error::{Error, Result};
+use crate::gpu::{Gpu, Tensor};
+use crate::kernels::linear::GpuMatrix;
+use crate::model::reference::Backbone;
+use crate::numerics::linear::Matrix;
+
+/// Mixes of one sub-layer.
+#[derive(Debug)]
+pub(super) struct GpuHyper {
+    pub(super) projection: Tensor,
+    pub(super) scale: Tensor,
+    pub(super) base: Tensor,
+}
+
+/// The chosen experts' weights: FP4 of all experts, one after the other.
+#[derive(Debug)]
+pub(super) struct GpuExperts {
+    /// w1 above w3 `[experts, 2 inter, dim / 2]` and scales.
+    pub(super) up: (Tensor, Tensor),
+    /// w2 `[experts, dim, inter / 2]` and scales.
+    pub(super) down: (Tensor, Tensor),
+    pub(super) gate: GpuMatrix,
+    pub(super) bias: Tensor,
+    pub(super) bias_vl: Tensor,
+    pub(super) shared: [GpuMatrix; 3],
+}
+
+/// The n-gram memory's projection and gate.
+#[derive(Debug)]
+pub(super) struct GpuEngram {
+    pub(super) wkv: GpuMatrix,
+    pub(super) q_weight: Tensor,
+    pub(super) k_weight: Tensor,
+}
+
+/// A KV source's compressor and index key.
+#[derive(Debug)]
+pub(super) struct GpuCompressor {
+    pub(super) wkv: GpuMatrix,
+    pub(super) wgate: Option<GpuMatrix>,
+    pub(super) norm: Tensor,
+    pub(super) wk: GpuMatrix,
+    pub(super) k_norm: Tensor,
+}
+
+/// One backbone layer.
+#[derive(Debug)]
+pub(super) struct GpuLayer {
+    pub(super) hc_attn: GpuHyper,
+    pub(super) hc_ffn: GpuHyper,
+    pub(super) attn_norm: Tensor,
+    pub(super) ffn_norm: Tensor,
+    pub(super) wq_a: GpuMatrix,
+    pub(super) q_norm: Tensor,
+    pub(super) wq_b: GpuMatrix,
+    pub(super) wkv: GpuMatrix,
+    pub(super) kv_norm: Tensor,
+    pub(super) wo_a: GpuMatrix,
+    pub(super) wo_b: GpuMatrix,
+    pub(super) sink: Tensor,
+    pub(super) experts: GpuExperts,
+    pub(super) engram: Option<GpuEngram>,
+    pub(super) compressor: Option<GpuCompressor>,
+    /// Query projection and head weights.
+    pub(super) indexer: Option<(GpuMatrix, GpuMatrix)>,
+}
+
+/// Final norm and head.
+#[derive(Debug)]
+pub(super) struct GpuHead {
+    pub(super) norm: Tensor,
+    pub(super) head: GpuMatrix,
+}
+
+fn vector(gpu: &Gpu, label: &str, values: &[f32]) -> Result<Tensor> {
+    Tensor::f32(gpu, label, &[values.len()], values)
+}
+
+/// The embedding table as bf16 words.
+pub(super) fn embedding(gpu: &Gpu, embed: &Matrix) -> Result<Tensor> {
+    match embed {
+        Matrix::Bf16 { rows, cols, data } => {
+            Tensor::bytes(gpu, "embed", &[*rows, 2 * cols], bytemuck::cast_slice(data))
+        }
+        _ => Err(Error::tensor("embed.weight", "needed BF16 for the GPU")),
+    }
+}
+
+impl GpuHyper {
+    fn new(gpu: &Gpu, label: &str, weights: &hyper::Weights) -> Result<Self> {
+        let projection = &weights.projection;
+        let shape = [projection.rows(), projection.cols()];
+        Ok(GpuHyper {
+            projection: Tensor::f32(gpu, label, &shape, &projection.to_f32())?,
+            scale: vector(gpu, label, &weights.scale)?,
+            base: vector(gpu, label, &weights.base)?,
+        })
+    }
+}
+
+impl GpuCompressor {
+    fn new(gpu: &Gpu, p: &str, weights: &compressor::Weights) -> Result<Self> {
+        let matrix = |name: &str, m: &Matrix| GpuMatrix::new(gpu, &format!("{p}.{name}"), m);
+        Ok(GpuCompressor {
+            wkv: matrix("wkv", &weights.wkv)?,
+            wgate: weights.wgate.as_ref().map(|wgate| matrix("wgate", wgate)).transpose()?,
+            norm: vector(gpu, "compressor norm", &weights.norm)?,
+            wk: matrix("wk", &weights.wk)?,
+            k_norm: vector(gpu, "k_norm", &weights.k_norm)?,
+        })
+    }
+}
+
+impl GpuLayer {
+    pub(super) fn new(gpu: &Gpu, index: usize, backbone: Backbone) -> Result<Self> {
+        let p = format!("layers.{index}");
+        let matrix = |name: &str, m: &Matrix| GpuMatrix::new(gpu, &format!("{p}.{name}"), m);
+        let layer = backbone.layer;
+        let core = layer.attention;
+        Ok(GpuLayer {
+            hc_attn: GpuHyper::new(gpu, "hc_attn", &layer.hc_attn)?,
+            hc_ffn: GpuHyper::new(gpu, "hc_ffn", &layer.hc_ffn)?,
+            attn_norm: vector(gpu, "attn_norm", &layer.attn_norm)?,
+            ffn_norm: vector(gpu, "ffn_norm", &layer.ffn_norm)?,
+            wq_a: matrix("wq_a", &core.wq_a)?,
+            q_norm: vector(gpu, "q_norm", &core.q_norm)?,
+            wq_b: matrix("wq_b", &core.wq_b)?,
+            wkv: matrix("wkv", &core.wkv)?,
+            kv_norm: vector(gpu, "kv_norm", &core.kv_norm)?,
+            wo_a: matrix("wo_a", &Matrix::join_rows(&core.wo_a)?)?,
+            wo_b: matrix("wo_b", &core.wo_b)?,
+            sink: vector(gpu, "sink", &core.sink)?,
+            experts: experts(gpu, &p, &layer.experts)?,
+            engram: (backbone.engram.as_ref())
+                .map(|(_, weights)| -> Result<GpuEngram> {
+                    Ok(GpuEngram {
+                        wkv: matrix("engram.wkv", &weights.wkv)?,
+                        q_weight: vector(gpu, "engram q_weight", &weights.q_weight)?,
+                        k_weight: vector(gpu, "engram k_weight", &weights.k_weight)?,
+                    })
+                })
+                .transpose()?,
+            compressor: backbone.compressor.as_ref().map(|weights| GpuCompressor::new(gpu, &p, weights)).transpose()?,
+            indexer: (backbone.indexer.as_ref())
+                .map(|weights| -> Result<_> {
+                    Ok((matrix("indexer.wq_b", &weights.wq_b)?, matrix("indexer.weights_proj", &weights.weights_proj)?))
+                })
+                .transpose()?,
+        })
+    }
+}
+
+fn experts(gpu: &Gpu, p: &str, weights: &crate::blocks::b5a_experts::Weights) -> Result<GpuExperts> {
+    let matrix = |name: &str, m: &Matrix| GpuMatrix::new(gpu, &format!("{p}.{name}"), m);
+    let first = &weights.experts[0];
+    let (n, inter, dim) = (weights.experts.len(), first.w1.rows(), first.w1.cols());
+    let up = fp4_of(gpu, &format!("{p} experts up"), &weights.experts, |e| vec![&e.w1, &e.w3], [n, 2 * inter, dim])?;
+    let down = fp4_of(gpu, &format!("{p} experts down"), &weights.experts, |e| vec![&e.w2], [n, dim, inter])?;
+    Ok(GpuExperts {
+        up,
+        down,
+        gate: matrix("gate", &weights.gate)?,
+        bias: vector(gpu, "gate bias", &weights.bias)?,
+        bias_vl: vector(gpu, "gate bias_vl", &weights.bias_vl)?,
+        shared: [
+            matrix("shared w1", &weights.shared.w1)?,
+            matrix("shared w2", &weights.shared.w2)?,
+            matrix("shared w3", &weights.shared.w3)?,
+        ],
+    })
+}
+
+/// Codes and scales of the same matrices of all experts, one after the other.
+fn fp4_of<'a>(
+    gpu: &Gpu,
+    label: &str,
+    experts: &'a [Expert],
+    pick: impl Fn(&'a Expert) -> Vec<&'a Matrix>,
+    [n, rows, cols]: [usize; 3],
+) -> Result<(Tensor, Tensor)> {
+    let (mut codes, mut all_scales) = (Vec::new(), Vec::new());
+    for matrix in experts.iter().flat_map(pick) {
+        let Matrix::Fp4 { packed, scales, .. } = matrix else {
+            return Err(Error::tensor(label, "needed FP4 experts for the GPU"));
+        };
+        codes.extend_from_slice(packed);
+        all_scales.extend_from_slice(scales);
+    }
+    let scale_label = format!("{label} scales");
+    Ok((
+        Tensor::bytes(gpu, label, &[n, rows, cols / 2], &codes)?,
+        Tensor::bytes(gpu, &scale_label, &[n, rows, cols / 32], &all_scales)?,
+    ))
+}
+
+impl GpuHead {
+    pub(super) fn new(gpu: &Gpu, norm: &[f32], head: &Matrix) -> Result<Self> {
+        Ok(GpuHead { norm: vector(gpu, "norm", norm)?, head: GpuMatrix::new(gpu, "head", head)? })
+    }
+}

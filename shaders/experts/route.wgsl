@@ -1,0 +1,90 @@
+// route — the K experts with the largest sqrt(softplus(logit)) + bias, weighted by the score without bias (section 9.1).
+// logits (n, EXPERTS)   bias, bias_vl (EXPERTS)   image_mask (n)   scores (n, EXPERTS)   ids, weights (n, K), best first
+// Dispatch (n).  Includes: call.
+// Numerics: f32. K turns over all experts; of equal sums the lower index wins.
+const WG_SIZE = 64u;
+const NONE = -3.0e38;
+
+struct Route {
+    experts: u32,
+    k: u32,
+    scale: f32,
+}
+
+@group(0) @binding(0) var<storage, read> logits: array<f32>;              // (n, EXPERTS)
+@group(0) @binding(1) var<storage, read> bias: array<f32>;                // (EXPERTS)
+@group(0) @binding(2) var<storage, read> bias_vl: array<f32>;             // (EXPERTS)
+@group(0) @binding(3) var<storage, read> image_mask: array<u32>;          // (n) 1 inside a picture
+@group(0) @binding(4) var<storage, read_write> scores: array<f32>;        // (n, EXPERTS)
+@group(0) @binding(5) var<storage, read_write> ids: array<u32>;           // (n, K)
+@group(0) @binding(6) var<storage, read_write> weights: array<f32>;       // (n, K)
+@group(0) @binding(7) var<uniform> call: Call;
+@group(0) @binding(8) var<uniform> p: Route;
+
+var<workgroup> best: array<f32, 64>;
+var<workgroup> place: array<u32, 64>;
+
+// ln(1 + e^x): for large x it is x; below, the series keeps what 1 + e^x would round away.
+fn softplus(x: f32) -> f32 {
+    if (x > 20.0) {
+        return x;
+    }
+    let e = exp(-abs(x));
+    let log1p = select(log(1.0 + e), e * (1.0 - e * (0.5 - e * (1.0 / 3.0))), e < 0.01);
+    return max(x, 0.0) + log1p;
+}
+
+@compute @workgroup_size(WG_SIZE)
+fn route(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+    let token = group.x;
+    if (token >= call.n) {
+        return;
+    }
+    let row = token * p.experts;
+    let is_image = image_mask[token] == 1u;
+    for (var e = thread; e < p.experts; e += WG_SIZE) {
+        scores[row + e] = sqrt(softplus(logits[row + e]));
+    }
+    storageBarrier();
+    workgroupBarrier();
+    for (var turn = 0u; turn < p.k; turn++) {
+        best[thread] = NONE;
+        place[thread] = p.experts;
+        for (var e = thread; e < p.experts; e += WG_SIZE) {
+            var taken = false;
+            for (var before = 0u; before < turn; before++) {
+                taken = taken || ids[token * p.k + before] == e;
+            }
+            let sum = scores[row + e] + select(bias[e], bias_vl[e], is_image);
+            if (!taken && sum > best[thread]) {
+                best[thread] = sum;
+                place[thread] = e;
+            }
+        }
+        workgroupBarrier();
+        for (var half = 32u; half > 0u; half >>= 1u) {
+            if (thread < half) {
+                let other = thread + half;
+                if (best[other] > best[thread] || (best[other] == best[thread] && place[other] < place[thread])) {
+                    best[thread] = best[other];
+                    place[thread] = place[other];
+                }
+            }
+            workgroupBarrier();
+        }
+        if (thread == 0u) {
+            ids[token * p.k + turn] = place[0];
+        }
+        storageBarrier();
+        workgroupBarrier();
+    }
+    if (thread == 0u) {
+        var sum = 0.0;
+        for (var turn = 0u; turn < p.k; turn++) {
+            sum += scores[row + ids[token * p.k + turn]];
+        }
+        for (var turn = 0u; turn < p.k; turn++) {
+            weights[token * p.k + turn] = p.scale * scores[row + ids[token * p.k + turn]] / (sum + 1e-20);
+        }
+    }
+}

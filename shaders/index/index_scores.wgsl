@@ -1,0 +1,59 @@
+// index_scores — s[j] = sum_h relu(q_h . ik_j) w_h for every visible entry (section 6.3); -3e38 where an entry is not visible.
+// q (n, HEADS, WIDTH)   w (n, HEADS)   codes, scales: index keys   pool (n, BLOCKS) 1 where a candidate block is kept   scores (n, ENTRIES)
+// Dispatch (ENTRIES / WG_SIZE, n).  Includes: call, decode, plane, round.
+// Numerics: f32 sums; released numerics round each product and the sum to bf16, as the vendor does.
+const WG_SIZE = 64u;
+const NONE = -3.0e38;
+override FORMAT: u32 = 3u;
+override POOLED: u32 = 0u; // 1: only entries of kept blocks
+
+struct IndexScores {
+    heads: u32,
+    width: u32,
+    entries: u32,      // capacity of a row of scores
+    ratio: u32,
+    block: u32,        // entries per candidate block
+    blocks: u32,       // capacity of a row of the pool
+    factor: f32,       // 1 / sqrt(WIDTH HEADS)
+}
+
+@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;             // (n, HEADS, WIDTH / 4)
+@group(0) @binding(1) var<storage, read> w: array<f32>;                   // (n, HEADS)
+@group(0) @binding(2) var<storage, read> codes: array<u32>;               // (CAPACITY, code words)
+@group(0) @binding(3) var<storage, read> scales: array<u32>;              // (CAPACITY, WIDTH / 32) bytes
+@group(0) @binding(4) var<storage, read> pool: array<u32>;                // (n, BLOCKS)
+@group(0) @binding(5) var<storage, read_write> scores: array<f32>;        // (n, ENTRIES)
+@group(0) @binding(6) var<uniform> call: Call;
+@group(0) @binding(7) var<uniform> p: IndexScores;
+
+fn key4(entry: u32, d: u32) -> vec4<f32> {
+    let at = code_word(FORMAT, entry, p.width, d);
+    if (FORMAT == 0u) {
+        return vec4<f32>(bitcast<f32>(codes[at]), bitcast<f32>(codes[at + 1u]), bitcast<f32>(codes[at + 2u]), bitcast<f32>(codes[at + 3u]));
+    }
+    let scale = scale_byte(FORMAT, entry, p.width, d);
+    return unpack4(FORMAT, codes[at], d, byte_of(scales[scale / 4u], scale % 4u));
+}
+
+@compute @workgroup_size(WG_SIZE)
+fn index_scores(@builtin(global_invocation_id) id: vec3<u32>) {
+    let entry = id.x;
+    let token = id.y;
+    if (entry >= p.entries || token >= call.n) {
+        return;
+    }
+    let seen = (call.start + token + 1u) / p.ratio;
+    var score = NONE;
+    if (entry < seen && (POOLED == 0u || pool[token * p.blocks + entry / p.block] == 1u)) {
+        score = 0.0;
+        for (var head = 0u; head < p.heads; head++) {
+            var product = 0.0;
+            for (var d = 0u; d < p.width; d += 4u) {
+                product += dot(q[((token * p.heads + head) * p.width + d) / 4u], key4(entry, d));
+            }
+            score += rounded(max(rounded(product), 0.0) * rounded(w[token * p.heads + head] * p.factor));
+        }
+        score = rounded(score);
+    }
+    scores[token * p.entries + entry] = score;
+}
