@@ -18,7 +18,6 @@ use super::context::Context;
 use crate::image::TokenType;
 use crate::numerics::linear::Matrix;
 use crate::numerics::ops::sigmoid;
-use crate::numerics::{e4m3, e8m0};
 use crate::weights::EngramTables;
 
 /// Constants of one layer's hash; columns are ordered n-gram size first, then head.
@@ -75,14 +74,6 @@ impl Hash {
             }
         }
         rows
-    }
-}
-
-/// Decodes one table row: codes `[width]`, one scale per 32 columns.
-pub fn decode_row(codes: &[u8], scales: &[u8], out: &mut [f32]) {
-    let group = codes.len().div_ceil(scales.len());
-    for (column, (out, &code)) in out.iter_mut().zip(codes).enumerate() {
-        *out = e4m3::decode(code) * e8m0::decode(scales[column / group]);
     }
 }
 

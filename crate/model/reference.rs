@@ -164,9 +164,9 @@ impl Reference {
             }
             state.position = begin + to;
             if let Some(tail) = &mut tail {
-                let window = self.feed_source(split, &rows, state, observer);
+                let window = self.feed_source(split, &mut rows, &call, state, observer);
                 let older = window.rows.len() - rows.n() * config.head_dim;
-                tail.push(config, rows, &window.rows[older..]);
+                tail.push(config, rows, &window.rows[older..], call.memory.split_off(&(split + 1)));
             } else {
                 let wanted = if how.all_logits { rows.n() } else { usize::from(to == prompt.len()) };
                 self.finish(state, &rows, &call, wanted, &mut output, observer)?;
@@ -174,7 +174,7 @@ impl Reference {
         }
         if let Some(tail) = tail {
             let mut rows = tail.rows.clone();
-            let mut call = Call::default();
+            let mut call = Call { memory: tail.memory.clone(), ..Call::default() };
             self.run_layer(split, &mut rows, state, &mut call, Given::Window(&tail), observer)?;
             for layer in split + 1..config.n_layers {
                 self.run_layer(layer, &mut rows, state, &mut call, Given::Nothing, observer)?;
@@ -196,10 +196,11 @@ impl Reference {
         Ok(self.prefill(state, &Prompt::text(vec![id]), Prefill::default(), observer).await?.logits)
     }
 
-    /// Drafts the tokens after `anchor`, which was chosen from the last logits (6B). `None` if the checkpoint has no drafter, or before the
-    /// first token. Changes nothing.
+    /// Drafts the tokens after `anchor`, which was chosen from the last logits (6B). `None` if the checkpoint has no drafter, before the first
+    /// token, or for an anchor beyond the vocabulary. Changes nothing.
     pub fn draft(&self, state: &State, anchor: u32) -> Option<Draft> {
-        let drafter = self.drafter.as_ref().filter(|_| state.position > 0)?;
+        let drafter =
+            self.drafter.as_ref().filter(|_| state.position > 0 && (anchor as usize) < self.config().vocab_size)?;
         Some(head::draft(&self.context, drafter, &self.head, &state.draft_windows, anchor, |ids| {
             let embed = &self.input.embed;
             let mut rows = vec![0.0; ids.len() * embed.cols()];
@@ -299,11 +300,10 @@ impl Reference {
     /// Reads and decodes single rows of a layer's n-gram table.
     async fn table_rows(&self, layer: usize, ids: &[u64]) -> Result<Vec<f32>> {
         let width = self.config().engram_head_dim;
+        let table = format!("layers.{layer}.engram.embed");
         let mut rows = vec![0.0; ids.len() * width];
         for (row, &id) in rows.chunks_exact_mut(width).zip(ids) {
-            let codes = self.checkpoint.read_rows(&format!("layers.{layer}.engram.embed.weight"), id, 1).await?;
-            let scales = self.checkpoint.read_rows(&format!("layers.{layer}.engram.embed.scale"), id, 1).await?;
-            engram::decode_row(&codes, &scales, row);
+            row.copy_from_slice(&self.checkpoint.table_row(&table, id).await?);
         }
         Ok(rows)
     }
