@@ -98,9 +98,10 @@ fn nudged(mut model: Reference, seed: u32) -> Reference {
 /// The table of states in E.2: exact bf16 values, and what follows from them in f32.
 #[test]
 fn states_of_the_last_prompt_token() {
+    type Layer = ([f32; 4], [f32; 4], f64, [f32; 4]);
     #[rustfmt::skip]
-    let table: [([f32; 4], [f32; 4], f64, [f32; 4]); 6] = [
-        ([-1.1015625, -5.9375, -11.25, 5.28125], [-12.4375, 12.9375, -0.263671875, -8.75], 9.406427, [0.433363, 0.716216, 0.669692, 0.428071]),
+    let table: [Layer; 6] = [
+        ([-1.1015625, -5.9375, -11.25, 5.28125], [-12.4375, 12.9375, -0.263_671_88, -8.75], 9.406427, [0.433363, 0.716216, 0.669692, 0.428071]),
         ([-5.03125, -37.0, -18.5, 14.125], [-23.0, 15.0, 4.21875, -3.078125], 11.572128, [0.186757, 0.560789, 0.474634, 0.645332]),
         ([9.25, -13.25, -11.75, 8.5625], [-24.625, 18.5, -3.375, -13.625], 14.945271, [0.624063, 0.644809, 0.381970, 0.524602]),
         ([12.6875, -21.375, -11.875, 9.1875], [-15.75, 9.3125, -34.5, -22.125], 16.341346, [0.382055, 0.376044, 0.777088, 0.199141]),
@@ -217,9 +218,12 @@ fn image_variant_unaided() {
     assert_eq!(ours, IMAGE_ARG_MAX);
 }
 
+/// A line of the diagnosis table: mistake, best three, largest difference.
+type Line = (Mistake, [(usize, f32); 3], f32);
+
 /// The diagnosis table: what each mistake makes of position 20, and its largest difference there.
 #[rustfmt::skip]
-const DIAGNOSIS: [(Mistake, [(usize, f32); 3], f32); 12] = [
+const DIAGNOSIS: [Line; 12] = [
     (Mistake::CombTransposed, [(114, 3.855), (125, 2.9815), (25, 2.0253)], 2.141),
     (Mistake::PreNotLagged, [(72, 3.4934), (17, 2.4808), (56, 2.4595)], 3.510),
     (Mistake::RotateHalf, [(125, 2.826), (123, 2.2892), (7, 2.0649)], 3.910),

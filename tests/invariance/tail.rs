@@ -17,19 +17,20 @@ fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// The numbers of section 4.5: 15 rows are exact, 14 are off by 0.037, one window of 8 by 0.16.
+/// The numbers of section 4.5, with the appendix's formula for a prompt continued to 33 ids: 15 rows are exact, 14 are off by 0.037, one window
+/// of 8 by 0.16.
 #[test]
 fn exact_length_of_the_appendix() {
     let model = &TINY[1];
     assert_eq!(model.config().exact_tail(), 15);
-    let prompt = Prompt::text(appendix_e::prompt());
+    let prompt = Prompt::text((0..33).map(|i| (5 * i * i + 11 * i + 1) % 128).collect());
     let (all, _) = last_logits(model, &prompt, DecoderTail::All);
     for exact in [15, 16, 20] {
         assert!(last_logits(model, &prompt, DecoderTail::Last(exact)).0 == all, "tail of {exact}");
     }
     for (tail, printed) in [(14, 0.037), (8, 0.16)] {
         let difference = largest_difference(&last_logits(model, &prompt, DecoderTail::Last(tail)).0, &all);
-        assert!((difference - printed).abs() < 0.005, "tail of {tail}: {difference}, printed {printed}");
+        assert!((difference - printed).abs() < 1e-3, "tail of {tail}: {difference}, printed {printed}");
     }
 }
 

@@ -128,7 +128,7 @@ fn prompt(config: &Config, golden: &GoldenFile, case: &str) -> Result<Prompt> {
             .collect::<Result<_>>()?;
         prompt.image_rows = golden.need(&format!("{case}.aligned"))?.f32.clone();
     }
-    if prompt.image_rows.len() % config.dim != 0 || prompt.types.len() != prompt.ids.len() {
+    if !prompt.image_rows.len().is_multiple_of(config.dim) || prompt.types.len() != prompt.ids.len() {
         let problem = format!("case {case} does not fit a model of width {}", config.dim);
         return Err(Error::Golden { file: golden.file.clone(), problem });
     }
