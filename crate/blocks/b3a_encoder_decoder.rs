@@ -9,6 +9,7 @@
 
 use super::layer::Rows;
 use crate::config::{Config, Role};
+use std::collections::BTreeMap;
 
 /// How many rows at the end of a prompt run through the decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,16 +33,19 @@ pub struct Tail {
     pub window_rows: Vec<f32>,
     /// Position of the first window row.
     pub window_start: usize,
+    /// Decoded n-gram rows of the rows, by decoder layer `[n, columns * row width]`. Empty in the release, whose n-gram layers are encoder layers.
+    pub memory: BTreeMap<usize, Vec<f32>>,
 }
 
 impl Tail {
     /// A tail of `keep` rows that begins with the window rows `[.., head_dim]` of earlier turns.
     pub fn new(config: &Config, keep: usize, window_rows: Vec<f32>, window_start: usize) -> Self {
-        Tail { keep: keep.max(1), window: config.window_size, rows: Rows::default(), window_rows, window_start }
+        Tail { keep: keep.max(1), window: config.window_size, window_rows, window_start, ..Tail::default() }
     }
 
-    /// Appends a chunk that passed the encoder, with its window rows `[n, head_dim]`, and drops what is too old.
-    pub fn push(&mut self, config: &Config, rows: Rows, window_rows: &[f32]) {
+    /// Appends a chunk that passed the encoder, with its window rows `[n, head_dim]` and the n-gram rows that it still needs, and drops what is
+    /// too old.
+    pub fn push(&mut self, config: &Config, rows: Rows, window_rows: &[f32], memory: BTreeMap<usize, Vec<f32>>) {
         if self.rows.n() == 0 {
             self.rows = rows;
         } else {
@@ -50,12 +54,18 @@ impl Tail {
             self.rows.pre.extend(rows.pre);
         }
         self.window_rows.extend(window_rows);
+        for (layer, rows) in memory {
+            self.memory.entry(layer).or_default().extend(rows);
+        }
 
         let old = self.rows.n().saturating_sub(self.keep);
         self.rows.start += old;
         self.rows.types.drain(..old);
         self.rows.streams.drain(..old * config.hc_mult * config.dim);
         self.rows.pre.drain(..old * config.hc_mult);
+        for rows in self.memory.values_mut() {
+            rows.drain(..old * config.engram_columns() * config.engram_head_dim);
+        }
         let oldest = (self.rows.start + 1).saturating_sub(self.window);
         let old = oldest.saturating_sub(self.window_start);
         self.window_rows.drain(..old * config.head_dim);

@@ -85,7 +85,13 @@ fn pool_pairs(values: &[f32], scores: &[f32], width: usize, partial: &mut Partia
 /// Rotates latents `[new, head_dim]`, whose first is entry `first_entry`, into cache entries, still unquantised (section 5.4).
 pub fn entries(context: &Context, latents: &[f32], first_entry: usize, ratio: usize) -> Vec<f32> {
     let mut entries = latents.to_vec();
-    rotate_entries(context, &mut entries, context.config.head_dim, first_entry, ratio);
+    // The planted mistakes concern the entries alone; index keys stay right, as in appendix E's table.
+    let stride = match context.mistake {
+        Some(Mistake::EntriesNotRotated) => return entries,
+        Some(Mistake::EntriesRotatedAtIndex) => 1,
+        _ => ratio,
+    };
+    rotate_entries(context, &mut entries, context.config.head_dim, first_entry, stride);
     entries
 }
 
@@ -97,13 +103,8 @@ pub fn index_keys(context: &Context, weights: &Weights, latents: &[f32], first_e
     keys
 }
 
-/// Rotates entry `j` as position `j * ratio`, and rounds.
-fn rotate_entries(context: &Context, rows: &mut [f32], width: usize, first_entry: usize, ratio: usize) {
-    let stride = match context.mistake {
-        Some(Mistake::EntriesNotRotated) => return,
-        Some(Mistake::EntriesRotatedAtIndex) => 1,
-        _ => ratio,
-    };
+/// Rotates entry `j` as position `j * stride`, and rounds.
+fn rotate_entries(context: &Context, rows: &mut [f32], width: usize, first_entry: usize, stride: usize) {
     for (index, row) in rows.chunks_exact_mut(width).enumerate() {
         context.rotate_tail(row, &context.rope_compressed.angles((first_entry + index) * stride));
     }

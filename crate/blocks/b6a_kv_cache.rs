@@ -159,7 +159,7 @@ impl Ring {
 
     /// Positions that hold a row, oldest first: at most `window`, ending with the newest.
     pub fn positions(&self) -> std::ops::Range<usize> {
-        self.start.max(self.end.saturating_sub(self.window))..self.end
+        self.start..self.end
     }
 
     /// Slot of a position.
@@ -174,6 +174,8 @@ impl Ring {
             self.start = position;
         }
         self.end = position + 1;
+        // Kept exact, so that equal rings compare equal however their rows came in.
+        self.start = self.start.max(self.end.saturating_sub(self.window));
         self.plane.write(position % self.window, row);
     }
 

@@ -164,9 +164,9 @@ impl Reference {
             }
             state.position = begin + to;
             if let Some(tail) = &mut tail {
-                let window = self.feed_source(split, &rows, state, observer);
+                let window = self.feed_source(split, &mut rows, &call, state, observer);
                 let older = window.rows.len() - rows.n() * config.head_dim;
-                tail.push(config, rows, &window.rows[older..]);
+                tail.push(config, rows, &window.rows[older..], call.memory.split_off(&(split + 1)));
             } else {
                 let wanted = if how.all_logits { rows.n() } else { usize::from(to == prompt.len()) };
                 self.finish(state, &rows, &call, wanted, &mut output, observer)?;
@@ -174,7 +174,7 @@ impl Reference {
         }
         if let Some(tail) = tail {
             let mut rows = tail.rows.clone();
-            let mut call = Call::default();
+            let mut call = Call { memory: tail.memory.clone(), ..Call::default() };
             self.run_layer(split, &mut rows, state, &mut call, Given::Window(&tail), observer)?;
             for layer in split + 1..config.n_layers {
                 self.run_layer(layer, &mut rows, state, &mut call, Given::Nothing, observer)?;
@@ -196,10 +196,11 @@ impl Reference {
         Ok(self.prefill(state, &Prompt::text(vec![id]), Prefill::default(), observer).await?.logits)
     }
 
-    /// Drafts the tokens after `anchor`, which was chosen from the last logits (6B). `None` if the checkpoint has no drafter, or before the
-    /// first token. Changes nothing.
+    /// Drafts the tokens after `anchor`, which was chosen from the last logits (6B). `None` if the checkpoint has no drafter, before the first
+    /// token, or for an anchor beyond the vocabulary. Changes nothing.
     pub fn draft(&self, state: &State, anchor: u32) -> Option<Draft> {
-        let drafter = self.drafter.as_ref().filter(|_| state.position > 0)?;
+        let drafter =
+            self.drafter.as_ref().filter(|_| state.position > 0 && (anchor as usize) < self.config().vocab_size)?;
         Some(head::draft(&self.context, drafter, &self.head, &state.draft_windows, anchor, |ids| {
             let embed = &self.input.embed;
             let mut rows = vec![0.0; ids.len() * embed.cols()];

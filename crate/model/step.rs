@@ -30,10 +30,7 @@ impl Reference {
     ) -> Result<()> {
         let (context, config) = (&self.context, self.config());
         let backbone = &self.layers[index];
-        if let (Some((_, weights)), Some(memory)) = (&backbone.engram, call.memory.get(&index)) {
-            let gates = engram::apply(context, weights, &mut rows.streams, memory, &rows.types);
-            observe(observer, Tap::EngramGate, index, &[rows.n(), config.hc_mult], &gates);
-        }
+        self.apply_engram(index, rows, call, observer);
         if config.dspark_target_layer_ids.contains(&index) {
             call.target_hidden.push(head::stream_mean(context, rows));
         }
@@ -47,14 +44,25 @@ impl Reference {
         check_finite(Tap::Streams, index, &rows.streams)
     }
 
-    /// Only what a KV source leaves behind for later: its entries, keys and window rows. The tail runs the rest (section 4.5a, step 2).
+    /// Step 5a, in a layer that has n-gram memory and in calls that brought it.
+    fn apply_engram(&self, index: usize, rows: &mut Rows, call: &Call, observer: &mut dyn Observer) {
+        if let (Some((_, weights)), Some(memory)) = (&self.layers[index].engram, call.memory.get(&index)) {
+            let gates = engram::apply(&self.context, weights, &mut rows.streams, memory, &rows.types);
+            observe(observer, Tap::EngramGate, index, &[rows.n(), self.config().hc_mult], &gates);
+        }
+    }
+
+    /// Only what a KV source leaves behind for later: its entries, keys and window rows. The tail runs the rest (section 4.5a, step 2), on rows
+    /// that already have the layer's n-gram memory, if it has one.
     pub(super) fn feed_source(
         &self,
         index: usize,
-        rows: &Rows,
+        rows: &mut Rows,
+        call: &Call,
         state: &mut State,
         observer: &mut dyn Observer,
     ) -> WindowRows {
+        self.apply_engram(index, rows, call, observer);
         let norm = &self.layers[index].layer.attn_norm;
         let x = crate::blocks::layer::collapse_and_norm(&self.context, &rows.streams, &rows.pre, norm, rows.n());
         let x_quantised = self.context.numerics.activation(&x);

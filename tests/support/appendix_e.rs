@@ -1,7 +1,15 @@
 //! The golden tiny models of appendix E, as specs for the checkpoint writer.
 
+use flash890::blocks::b1a_input::Prompt;
+use flash890::blocks::context::Context;
 use flash890::config::{Config, VisionConfig};
+use flash890::image::TokenType;
+use flash890::model::Reference;
+use flash890::numerics::bf16;
+use flash890::numerics::hash::Stream;
+use flash890::weights::Checkpoint;
 use flash890::weights::tiny::{Rules, TinySpec};
+use std::sync::Arc;
 
 /// Multipliers of section 2.2 for layers 1 and 14; the model of E.1 uses the latter in its layer 4.
 const MULTIPLIERS: [[u64; 4]; 2] = [
@@ -104,4 +112,28 @@ pub(crate) fn config() -> Config {
 /// The prompt of appendix E.1: 21 ids.
 pub(crate) fn prompt() -> Vec<u32> {
     (0..21).map(|i| (5 * i * i + 11 * i + 1) % 128).collect()
+}
+
+/// The prompt with its image variant of appendix E.2: positions 5 to 9 are rows of a picture. Needs [`spec_with_vision`].
+#[allow(dead_code, reason = "each test binary compiles this file and uses its own part")]
+pub(crate) fn image_prompt() -> Prompt {
+    let stream = Stream::new("golden.image_rows");
+    let (config, ids) = (config(), prompt());
+    let rows: Vec<f32> = (0..5 * config.dim as u64).map(|i| bf16::round(stream.unit(i))).collect();
+    let mut out = Prompt::text(ids[..5].to_vec());
+    out.push_image(config.image_token_id, &[TokenType::Image; 5], &rows);
+    out.push_text(&ids[10..]);
+    out
+}
+
+/// The checkpoint of a spec, in memory.
+#[allow(dead_code, reason = "each test binary compiles this file and uses its own part")]
+pub(crate) fn checkpoint(spec: &TinySpec) -> Arc<Checkpoint> {
+    Arc::new(pollster::block_on(Checkpoint::from_files(spec.files().unwrap())).unwrap())
+}
+
+/// A checkpoint loaded with a context of one's own.
+#[allow(dead_code, reason = "each test binary compiles this file and uses its own part")]
+pub(crate) fn load(checkpoint: &Arc<Checkpoint>, context: Context) -> Reference {
+    pollster::block_on(Reference::load_with(checkpoint.clone(), context, &mut |_, _, _| {})).unwrap()
 }
