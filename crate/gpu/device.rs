@@ -119,10 +119,10 @@ impl Gpu {
         let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let result = work();
         let (validation, memory) = (validation.pop(), memory.pop());
-        for error in [validation.await, memory.await].into_iter().flatten() {
-            return Err(Error::Gpu(format!("{what} on {}: {error}", self.adapter.name)));
+        match validation.await.or(memory.await) {
+            Some(error) => Err(Error::Gpu(format!("{what} on {}: {error}", self.adapter.name))),
+            None => result,
         }
-        result
     }
 }
 

@@ -6,7 +6,7 @@
 //! To add a kernel: write the shader with its header (formula, shapes, dispatch, numerics); write its twin here; list it in [`ALL`]; add a
 //! parity test. The reflection test names what does not fit.
 
-pub mod attention;
+pub mod attend;
 pub mod cache;
 pub mod call;
 pub mod experts;
@@ -22,7 +22,7 @@ use crate::gpu::Kernel;
 
 /// Every kernel.
 pub const ALL: &[&Kernel] = &[
-    &attention::attention::KERNEL,
+    &attend::attention::KERNEL,
     &cache::plane_write::KERNEL,
     &cache::pool_pairs::KERNEL,
     &experts::experts_down::KERNEL,

@@ -187,7 +187,7 @@ impl GpuModel {
     ) -> Result<()> {
         let (start, n) = (state.position, range.len());
         let call = Call::new(start, n, 0);
-        state.reserve(&self.gpu, self.config(), start + n)?;
+        state.reserve(&self.gpu, start + n)?;
         let capacity = if n == 1 { 1 } else { MOST_ROWS };
         let memory = self.memory(state, prompt, range.clone()).await?;
         let scratch = state.scratch(&self.gpu, self.config(), capacity)?;

@@ -161,7 +161,7 @@ impl Recorder<'_, '_> {
             None => (ring_as_entries(state, index), 0),
         };
         let tensors = [&s.q, &s.topk, &layer.sink, &s.heads];
-        crate::kernels::attention::attention::record(
+        crate::kernels::attend::attention::record(
             self.planner,
             tensors,
             (ring, entries),

@@ -8,6 +8,7 @@ use crate::gpu::{Element, Gpu, Plan, Tensor};
 use crate::kernels::cache::GpuPlane;
 use crate::numerics::precision::Precision;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// Entries that a fresh cache has room for; it doubles from there.
@@ -81,7 +82,7 @@ impl GpuState {
 
     /// Makes room for `entries` entries per source: twice as much as before, with what is there copied over. Plans bind the old buffers, so
     /// they are recorded anew.
-    pub(super) fn reserve(&mut self, gpu: &Gpu, config: &Config, entries: usize) -> Result<()> {
+    pub(super) fn reserve(&mut self, gpu: &Gpu, entries: usize) -> Result<()> {
         if entries <= self.capacity {
             return Ok(());
         }
@@ -98,7 +99,7 @@ impl GpuState {
             }
         }
         gpu.queue.submit([encoder.finish()]);
-        self.capacity = capacity.min(config.max_position_embeddings.next_power_of_two());
+        self.capacity = capacity;
         self.plans.clear();
         self.scores.clear();
         Ok(())
@@ -106,20 +107,19 @@ impl GpuState {
 
     /// The activations for `capacity` rows, made on first use.
     pub(super) fn scratch(&mut self, gpu: &Gpu, config: &Config, capacity: usize) -> Result<&Scratch> {
-        if !self.scratch.contains_key(&capacity) {
-            self.scratch.insert(capacity, Scratch::new(gpu, config, capacity)?);
-        }
-        if !self.scores.contains_key(&capacity) {
+        if let Entry::Vacant(place) = self.scores.entry(capacity) {
             let blocks = self.capacity.div_ceil(config.candidate_block_size);
             let tensor = |label: &str, element, width| Tensor::zeros(gpu, label, element, &[capacity, width]);
-            let scores = Scores {
+            place.insert(Scores {
                 scores: tensor("index scores", Element::F32, self.capacity)?,
                 best: tensor("block scores", Element::F32, blocks)?,
                 pool: tensor("candidate blocks", Element::U32, blocks)?,
-            };
-            self.scores.insert(capacity, scores);
+            });
         }
-        Ok(&self.scratch[&capacity])
+        match self.scratch.entry(capacity) {
+            Entry::Occupied(made) => Ok(made.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert(Scratch::new(gpu, config, capacity)?)),
+        }
     }
 
     /// The activations for `capacity` rows, which must have been made.

@@ -3,6 +3,7 @@
 //! Everything is a line in a table: what it is called, how to see that it is there, why it is needed. A run first looks
 //! and then installs only what is missing, so a second run does nothing.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -36,11 +37,38 @@ struct DebianPackage {
     present: fn() -> bool,
 }
 
-const DEBIAN_PACKAGES: &[DebianPackage] = &[DebianPackage {
-    name: "git",
-    why: "list of the repository's files for the repository checks",
-    present: || process::answers("git", &["--version"]),
-}];
+const DEBIAN_PACKAGES: &[DebianPackage] = &[
+    DebianPackage {
+        name: "git",
+        why: "list of the repository's files for the repository checks",
+        present: || process::answers("git", &["--version"]),
+    },
+    DebianPackage {
+        name: "mesa-vulkan-drivers",
+        why: "a software adapter for the GPU tests where there is no GPU",
+        present: || !cfg!(target_os = "linux") || has_file_in(&["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"]),
+    },
+    DebianPackage {
+        name: "libvulkan1",
+        why: "the loader of Vulkan drivers",
+        present: || {
+            !cfg!(target_os = "linux")
+                || ["/usr/lib", "/usr/lib64"].iter().any(|root| has_vulkan_loader(Path::new(root)))
+        },
+    },
+];
+
+/// Whether one of the folders holds a file.
+fn has_file_in(folders: &[&str]) -> bool {
+    folders.iter().any(|folder| std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()))
+}
+
+/// Whether a library folder, or a folder of one architecture in it, holds the Vulkan loader.
+fn has_vulkan_loader(root: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(root) else { return false };
+    let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    folders.chain([root.to_path_buf()]).any(|folder| folder.join("libvulkan.so.1").exists())
+}
 
 /// The target of the browser build.
 pub(crate) const WASM_TARGET: &str = "wasm32-unknown-unknown";

@@ -1,7 +1,7 @@
 //! 4A: every head over its window rows and its selected entries.
 //!
 //! The shader:
-#![doc = concat!("```wgsl\n", include_str!("../../../shaders/attention/attention.wgsl"), "\n```")]
+#![doc = concat!("```wgsl\n", include_str!("../../../shaders/attend/attention.wgsl"), "\n```")]
 
 use crate::Result;
 use crate::config::Config;
@@ -30,7 +30,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "attention",
-    wgsl: include_str!("../../../shaders/attention/attention.wgsl"),
+    wgsl: include_str!("../../../shaders/attend/attention.wgsl"),
     includes: &[CALL, DECODE, PLANE, REDUCE, ROUND],
     bindings: &[
         read("q"),
