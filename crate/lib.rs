@@ -3,6 +3,8 @@
 //! DeepSeek-V4.1-Flash, block by block.
 
 pub mod blocks;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod cli;
 pub mod config;
 pub mod error;
 pub mod image;
