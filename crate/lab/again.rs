@@ -86,3 +86,27 @@ pub(super) fn router_score(logit: f64) -> f64 {
 pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
+
+/// Sinkhorn: softmax of each row, then columns and rows divided by their sums in turn, a column step last (section 3.1).
+pub(super) fn balance(logits: &[f64], lanes: usize, steps: usize, eps: f64) -> Vec<f64> {
+    let mut m = vec![0.0; lanes * lanes];
+    for i in 0..lanes {
+        let row = &logits[i * lanes..][..lanes];
+        let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = row.iter().map(|v| (v - max).exp()).sum();
+        (0..lanes).for_each(|j| m[i * lanes + j] = (row[j] - max).exp() / sum + eps);
+    }
+    for step in 0..steps {
+        for i in 0..lanes {
+            let sum: f64 = m[i * lanes..][..lanes].iter().sum::<f64>() + eps;
+            if step > 0 {
+                (0..lanes).for_each(|j| m[i * lanes + j] /= sum);
+            }
+        }
+        for j in 0..lanes {
+            let sum: f64 = (0..lanes).map(|i| m[i * lanes + j]).sum::<f64>() + eps;
+            (0..lanes).for_each(|i| m[i * lanes + j] /= sum);
+        }
+    }
+    m
+}

@@ -20,11 +20,11 @@ use run::{Run, Seen};
 
 /// A sentence to follow when the reader brings none. Long enough, with the picture, for the window of 128 to slide.
 pub const SENTENCE: Text = Text::new(
-    "Một token đi qua mười khối: nó thành một hàng số, gặp bộ nhớ n-gram, chia làm bốn luồng, được nén cùng bạn bên cạnh, rồi chọn \
-     những gì đáng đọc lại. Cả cuộc trò chuyện dài chỉ để lại 890 byte cho mỗi token, vì chỉ bốn lớp ghi và mọi lớp khác đọc",
+    "Một token đi qua mười khối: nó thành một hàng số, gặp bộ nhớ n-gram, chia làm bốn luồng, được nén cùng token bên cạnh, rồi chọn \
+     những gì đáng đọc lại. Bốn lớp ghi, mọi lớp khác chỉ đọc; vì thế cả cuộc trò chuyện dài chỉ để lại 890 byte cho một token",
     "One token passes ten blocks: it becomes a row of numbers, meets the n-gram memory, splits into four streams, is pooled with its \
-     neighbour, and chooses what is worth reading again. A long talk leaves only 890 bytes per token, since four layers write and all \
-     others read",
+     neighbour, and chooses what is worth reading again. Four layers write and all others read; so a long talk leaves 890 bytes for a \
+     token",
 );
 
 /// All chapters of a run, or only that of `block`.

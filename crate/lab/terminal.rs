@@ -112,9 +112,11 @@ fn render_chapter(out: &mut String, chapter: &Chapter, style: Style) {
     out.push('\n');
     tensors(out, style.say("Vào ", "In  "), &chapter.inputs, style);
     paragraph(out, style.say("Làm gì: ", "What happens: "), chapter.happens.get(lang));
+    out.push('\n');
     for line in chapter.formula {
-        let _ = writeln!(out, "    {}", line);
+        let _ = writeln!(out, "    {line}");
     }
+    out.push('\n');
     tensors(out, style.say("Ra  ", "Out "), &chapter.outputs, style);
     for table in &chapter.tables {
         out.push('\n');

@@ -107,7 +107,10 @@ fn starts(tables: &EngramTables, which: usize) -> Vec<u64> {
 }
 
 fn found(run: &Run, layer: usize) -> Table {
-    let title = Text::of(format!("Hàng tìm được ở lớp {layer}"), format!("Rows found for layer {layer}"));
+    let title = Text::of(
+        format!("Hàng tìm được ở lớp {layer}, hai đầu băm đầu của mỗi cỡ"),
+        format!("Rows found for layer {layer}, first two heads of each size"),
+    );
     let columns = vec![
         Text::new("cỡ n", "size n"),
         Text::new("đầu băm", "head"),

@@ -47,10 +47,7 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     ));
     chapter.tables.push(ruler(run));
     chapter.tables.push(parameters(run));
-    chapter.notes.push(Text::of(
-        format!("Đuôi ở đây là {} token cuối trong {n}; bản phát hành dùng 128, và chính xác tuyệt đối từ {} trở lên.", run.tail, config.exact_tail()),
-        format!("The tail here is the last {} of {n} tokens; the release uses 128, and it is exact from {} on.", run.tail, config.exact_tail()),
-    ));
+    chapter.notes.push(tail_note(run));
     chapter.notes.push(Text::new(
         "Số 8 tỷ khi prefill đến từ việc chỉ nửa số lớp phải chạy, không phải từ tỷ lệ nén 2.",
         "The 8 billion of prefill come from running half of the layers, not from the compression ratio of 2.",
@@ -61,6 +58,21 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     chapter.checks.extend(tail_checks(run));
     chapter.checks.push(decode_rows(run));
     chapter
+}
+
+/// How long the tail is, and what that means.
+fn tail_note(run: &Run) -> Text {
+    let (n, tail, window, exact) = (run.prompt.len(), run.tail, run.config().window_size, run.config().exact_tail());
+    if tail == window {
+        return Text::of(
+            format!("Đuôi ở đây là {tail} token cuối trong {n}: một cửa sổ, như khi phục vụ thật. Đó là xấp xỉ; chính xác tuyệt đối cần {exact}."),
+            format!("The tail here is the last {tail} of {n} tokens: one window, as in production. That is an approximation; {exact} would be exact."),
+        );
+    }
+    Text::of(
+        format!("Prompt {n} token không dài hơn cửa sổ {window}, nên đuôi thật sẽ là cả prompt; ở đây lấy {tail} token cuối để thấy sự khác nhau."),
+        format!("The prompt of {n} tokens is no longer than the window of {window}, so a real tail would be all of it; the last {tail} are taken here to show the difference."),
+    )
 }
 
 /// Layers in groups of the same kind.

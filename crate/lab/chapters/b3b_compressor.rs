@@ -20,9 +20,10 @@ const HAPPENS: Text = Text::new(
      both the entry and its index key. After an odd number of tokens the last one waits for its partner.",
 );
 const FORMULA: &[&str] = &[
-    "a_t = W_kv x_t      g_t = W_gate x_t                            per channel",
-    "latent_j = rms_norm( a_2j · w + a_2j+1 · (1 - w) )              w = softmax(g_2j, g_2j+1), ratio 2",
-    "latent_t = rms_norm( W_kv x_t )                                 ratio 1",
+    "a_t = W_kv x_t      g_t = W_gate x_t             per channel",
+    "w = exp(g_2j) / (exp(g_2j) + exp(g_2j+1))        ratio 2",
+    "latent_j = rms_norm(w a_2j + (1 - w) a_2j+1)     ratio 2",
+    "latent_t = rms_norm(W_kv x_t)                    ratio 1",
 ];
 
 /// Values, scores and pooled values of all groups of one source, computed again from the attention input.

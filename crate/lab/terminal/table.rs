@@ -78,11 +78,13 @@ fn number(value: f64) -> String {
     if value == value.trunc() && value.abs() < 1e6 {
         return format!("{:.0}", value + 0.0);
     }
-    let exponent = value.abs().log10().floor();
-    if !(-4.0..6.0).contains(&exponent) {
-        return format!("{value:.3e}");
+    // The exponent after rounding: 0.99999 is 1.000, not 1.0000.
+    let scientific = format!("{value:.3e}");
+    let exponent = scientific.split_once('e').and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+    match exponent {
+        Some(exponent @ -4..6) => format!("{value:.*}", (3 - exponent).max(0) as usize),
+        _ => scientific,
     }
-    format!("{value:.*}", (3.0 - exponent).max(0.0) as usize)
 }
 
 #[cfg(test)]
@@ -93,8 +95,8 @@ mod tests {
 
     #[test]
     fn numbers_have_four_digits() {
-        let texts = [0.0, -0.0, 890.0, 0.123456, -12.3456, 99999.96, 0.00012345, 1.2345e-7, 1.5e9].map(number);
-        let expected = ["0", "0", "890", "0.1235", "-12.35", "100000", "0.0001235", "1.234e-7", "1.500e9"];
+        let texts = [0.0, -0.0, 890.0, 0.123456, -12.3456, 99999.96, 0.00012346, 1.2346e-7, 1.5e9, 0.99999].map(number);
+        let expected = ["0", "0", "890", "0.1235", "-12.35", "100000", "0.0001235", "1.235e-7", "1.500e9", "1.000"];
         assert_eq!(texts, expected);
         assert_eq!([7, 9999, 16_130_606_192, -10_000].map(grouped), ["7", "9999", "16 130 606 192", "-10 000"]);
     }
