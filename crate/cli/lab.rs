@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::lab::chapters;
 use crate::lab::lang::Lang;
-use crate::lab::run::{Picture, Request, Run};
+use crate::lab::prompt::{Picture, Request};
+use crate::lab::run::Run;
 use crate::lab::terminal::{self, Style};
 use crate::weights::{Checkpoint, tiny};
 use std::io::{ErrorKind, IsTerminal, Write};

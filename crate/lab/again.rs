@@ -68,9 +68,8 @@ pub(super) fn frequency(config: &Config, compressed: bool, i: usize) -> f64 {
         return plain;
     }
     // Pair whose wave turns `turns` times within the original context.
-    let pair = |turns: f64| {
-        dims * (config.original_seq_len as f64 / (turns * std::f64::consts::TAU)).ln() / (2.0 * base.ln())
-    };
+    let pair =
+        |turns: f64| dims * (config.original_seq_len as f64 / (turns * std::f64::consts::TAU)).ln() / (2.0 * base.ln());
     let low = pair(config.beta_fast).floor().max(0.0);
     let high = pair(config.beta_slow).ceil().min(dims - 1.0);
     let ramp = ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);

@@ -10,13 +10,15 @@ pub mod golden;
 mod labels;
 pub mod lang;
 pub mod parity;
+pub mod prompt;
 pub mod run;
 pub mod terminal;
 
 use crate::numerics::precision::Precision;
 use crate::weights::tiny::TinySpec;
 use content::{Lab, Text};
-use run::{Run, Seen};
+use prompt::Seen;
+use run::Run;
 
 /// A sentence to follow when the reader brings none. Long enough, with the picture, for the window of 128 to slide.
 pub const SENTENCE: Text = Text::new(
@@ -47,8 +49,14 @@ pub fn report(run: &Run, block: Option<&str>) -> Lab {
 fn about(run: &Run) -> Vec<Text> {
     let config = run.config();
     let mut about = vec![Text::of(
-        format!("{} lớp, rộng {}, {} chuyên gia, từ vựng {}", config.n_layers, config.dim, config.n_routed_experts, config.vocab_size),
-        format!("{} layers, width {}, {} experts, vocabulary {}", config.n_layers, config.dim, config.n_routed_experts, config.vocab_size),
+        format!(
+            "{} lớp, rộng {}, {} chuyên gia, từ vựng {}",
+            config.n_layers, config.dim, config.n_routed_experts, config.vocab_size
+        ),
+        format!(
+            "{} layers, width {}, {} experts, vocabulary {}",
+            config.n_layers, config.dim, config.n_routed_experts, config.vocab_size
+        ),
     )];
     if *config == TinySpec::lab().config {
         about.push(Text::new(

@@ -72,7 +72,10 @@ fn followed(out: &mut String, lab: &Lab, style: Style) {
     let images = lab.tokens.iter().filter(|token| token.kind != "text").count();
     let n = lab.tokens.len();
     let line = match style.lang {
-        Lang::Vi => format!("Prompt {n} vị trí, {images} của ảnh. Theo vị trí {}, id {}: {}", token.position, token.id, token.label),
+        Lang::Vi => format!(
+            "Prompt {n} vị trí, {images} của ảnh. Theo vị trí {}, id {}: {}",
+            token.position, token.id, token.label
+        ),
         Lang::En => format!(
             "Prompt of {n} positions, {images} of a picture. Followed: position {}, id {}: {}",
             token.position, token.id, token.label

@@ -6,7 +6,8 @@ use crate::image::TokenType;
 use crate::lab::again;
 use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
 use crate::lab::labels;
-use crate::lab::run::{Run, Seen};
+use crate::lab::prompt::Seen;
+use crate::lab::run::Run;
 
 const LOOK_FOR: Text = Text::new(
     "Chữ và ảnh rốt cuộc đều thành những hàng số có cùng độ rộng; từ đây trở đi mô hình không cần biết hàng nào đến từ đâu.",

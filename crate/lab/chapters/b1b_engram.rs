@@ -86,8 +86,7 @@ fn machine(run: &Run, layer: usize) -> Table {
         format!("Máy băm của lớp {layer} tại token đang theo"),
         format!("The hash of layer {layer} at the followed token"),
     );
-    let mut columns =
-        vec![Text::same("k"), Text::same("token"), Text::new("mã rút gọn t_k", "compressed id t_k")];
+    let mut columns = vec![Text::same("k"), Text::same("token"), Text::new("mã rút gọn t_k", "compressed id t_k")];
     columns.extend(same(&["m_k (hex)", "v_{k+1} (hex)"]));
     let mut table = Table::new(title, Badge::CpuReference, columns);
     let (ids, multipliers) = (seen_ids(run, run.at), &run.checkpoint.engram.multipliers[0]);

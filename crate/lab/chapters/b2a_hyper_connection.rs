@@ -36,7 +36,11 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     let before = Text::of(format!("bốn luồng vào lớp {layer}"), format!("the streams that enter layer {layer}"));
     chapter.inputs.push(Tensor::new(Tap::Streams.name(), &streams, before));
     for (tap, shape, about) in [
-        (Tap::AttnPre, vec![n, lanes], Text::new("trọng số gộp cho lớp con kế tiếp", "collapse weights of the next sub-layer")),
+        (
+            Tap::AttnPre,
+            vec![n, lanes],
+            Text::new("trọng số gộp cho lớp con kế tiếp", "collapse weights of the next sub-layer"),
+        ),
         (Tap::AttnPost, vec![n, lanes], Text::new("mỗi luồng nhận bao nhiêu", "what each stream takes")),
         (Tap::AttnComb, vec![n, lanes, lanes], Text::new("ma trận trộn", "mixing matrix")),
         (Tap::AttnInput, vec![n, config.dim], Text::new("đầu vào của attention", "input of attention")),
@@ -104,7 +108,9 @@ fn column_sums(run: &Run) -> Check {
     for layer in 0..run.config().n_layers {
         for tap in [Tap::AttnComb, Tap::FfnComb] {
             for comb in run.seen.values(tap, layer).chunks_exact(lanes * lanes) {
-                error = (0..lanes).map(|k| (comb.iter().skip(k).step_by(lanes).map(|&v| f64::from(v)).sum::<f64>() - 1.0).abs()).fold(error, worse);
+                error = (0..lanes)
+                    .map(|k| (comb.iter().skip(k).step_by(lanes).map(|&v| f64::from(v)).sum::<f64>() - 1.0).abs())
+                    .fold(error, worse);
             }
         }
     }
@@ -196,10 +202,9 @@ fn rebuilt(run: &Run) -> [Check; 2] {
                 let first = (0..config.hc_mult).map(|lane| if lane == 0 { 1.0 } else { 0.0 });
                 (embedding.repeat(config.hc_mult), first.collect())
             }
-            Some(before) => (
-                wide(run.seen.row(Tap::Streams, before, run.at)),
-                wide(run.seen.row(Tap::FfnPre, before, run.at)),
-            ),
+            Some(before) => {
+                (wide(run.seen.row(Tap::Streams, before, run.at)), wide(run.seen.row(Tap::FfnPre, before, run.at)))
+            }
         };
         let weights = &run.model.layers[layer].layer;
         let x = rms_norm(&collapsed(&streams, &pre), &weights.attn_norm, config.norm_eps);

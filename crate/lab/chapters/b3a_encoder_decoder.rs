@@ -65,13 +65,21 @@ fn tail_note(run: &Run) -> Text {
     let (n, tail, window, exact) = (run.prompt.len(), run.tail, run.config().window_size, run.config().exact_tail());
     if tail == window {
         return Text::of(
-            format!("Đuôi ở đây là {tail} token cuối trong {n}: một cửa sổ, như khi phục vụ thật. Đó là xấp xỉ; chính xác tuyệt đối cần {exact}."),
-            format!("The tail here is the last {tail} of {n} tokens: one window, as in production. That is an approximation; {exact} would be exact."),
+            format!(
+                "Đuôi ở đây là {tail} token cuối trong {n}: một cửa sổ, như khi phục vụ thật. Đó là xấp xỉ; chính xác tuyệt đối cần {exact}."
+            ),
+            format!(
+                "The tail here is the last {tail} of {n} tokens: one window, as in production. That is an approximation; {exact} would be exact."
+            ),
         );
     }
     Text::of(
-        format!("Prompt {n} token không dài hơn cửa sổ {window}, nên đuôi thật sẽ là cả prompt; ở đây lấy {tail} token cuối để thấy sự khác nhau."),
-        format!("The prompt of {n} tokens is no longer than the window of {window}, so a real tail would be all of it; the last {tail} are taken here to show the difference."),
+        format!(
+            "Prompt {n} token không dài hơn cửa sổ {window}, nên đuôi thật sẽ là cả prompt; ở đây lấy {tail} token cuối để thấy sự khác nhau."
+        ),
+        format!(
+            "The prompt of {n} tokens is no longer than the window of {window}, so a real tail would be all of it; the last {tail} are taken here to show the difference."
+        ),
     )
 }
 
@@ -91,12 +99,17 @@ fn ruler(run: &Run) -> Table {
     ];
     let mut table = Table::new(Text::new("Thước lớp", "Layer ruler"), Badge::Config, columns);
     let rows = schedule(config);
-    let extra = |layer: usize| match (config.engram_layer_ids.contains(&layer), config.dspark_target_layer_ids.contains(&layer)) {
+    let extra = |layer: usize| match (
+        config.engram_layer_ids.contains(&layer),
+        config.dspark_target_layer_ids.contains(&layer),
+    ) {
         (true, _) => "Engram",
         (_, true) => "DSpark",
         _ => "",
     };
-    let kind = |layer: usize| (rows[layer].ratio, rows[layer].role, rows[layer].kv_source, rows[layer].index_source, extra(layer));
+    let kind = |layer: usize| {
+        (rows[layer].ratio, rows[layer].role, rows[layer].kv_source, rows[layer].index_source, extra(layer))
+    };
     let mut first = 0;
     for layer in 0..rows.len() {
         if layer + 1 < rows.len() && kind(layer) == kind(layer + 1) {
@@ -131,10 +144,9 @@ fn parameters(run: &Run) -> Table {
     let title = Text::new("Tham số hoạt động", "Active parameters");
     let mut table = Table::new(title, Badge::Config, columns);
     let (here, release) = (active_parameters(run.config()), active_parameters(&Config::flash()));
-    for (name, count) in [
-        (Text::new("đang chạy", "this one"), here),
-        (Text::new("bản phát hành", "the release"), release),
-    ] {
+    for (name, count) in
+        [(Text::new("đang chạy", "this one"), here), (Text::new("bản phát hành", "the release"), release)]
+    {
         let ratio = count.decode as f64 / count.prefill as f64;
         table.push(vec![name.into(), count.prefill.into(), count.decode.into(), ratio.into()]);
     }
@@ -224,7 +236,8 @@ fn count(checkpoint: &Checkpoint) -> ActiveParameters {
 
 fn counted_parameters(run: &Run) -> Check {
     let (counted, formula) = (count(&run.checkpoint), active_parameters(run.config()));
-    let numbers = format!("prefill {} = {}, decode {} = {}", counted.prefill, formula.prefill, counted.decode, formula.decode);
+    let numbers =
+        format!("prefill {} = {}, decode {} = {}", counted.prefill, formula.prefill, counted.decode, formula.decode);
     let what = Text::new(
         "Tham số hoạt động đếm trong tệp trọng số bằng công thức theo cấu hình",
         "Active parameters counted in the checkpoint equal the formula of the config",
@@ -236,7 +249,8 @@ fn tail_checks(run: &Run) -> [Check; 2] {
     let (config, n) = (run.config(), run.prompt.len());
     let positions = |from: usize| (from as i64..n as i64).collect::<Vec<_>>();
     let expected = |layer: usize| if layer < run.focus() { positions(0) } else { positions(n - run.tail) };
-    let wrong = (0..config.n_layers).filter(|&layer| run.tail_rows.indices(Tap::Rows, layer) != expected(layer)).count();
+    let wrong =
+        (0..config.n_layers).filter(|&layer| run.tail_rows.indices(Tap::Rows, layer) != expected(layer)).count();
     let ran = Text::new(
         "Với đuôi, encoder chạy cho mọi vị trí và decoder chỉ cho phần đuôi",
         "With a tail the encoder ran for every position and the decoder for the tail only",
@@ -245,7 +259,8 @@ fn tail_checks(run: &Run) -> [Check; 2] {
         format!("encoder {n} vị trí, decoder {}; sai {wrong} lớp trong {}", run.tail, config.n_layers),
         format!("encoder {n} positions, decoder {}; {wrong} layers wrong of {}", run.tail, config.n_layers),
     );
-    let differing = (0..config.n_layers).filter(|&layer| run.state_tail.sources[layer] != run.state.sources[layer]).count();
+    let differing =
+        (0..config.n_layers).filter(|&layer| run.state_tail.sources[layer] != run.state.sources[layer]).count();
     let bytes = run.state_tail.kv_bytes();
     let same = Text::new(
         "KV toàn cục của lần chạy có đuôi trùng từng bit với lần chạy đủ mọi lớp",

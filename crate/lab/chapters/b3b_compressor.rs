@@ -143,7 +143,9 @@ fn latents(run: &Run) -> Vec<Check> {
     let width = config.head_dim;
     let (mut unit, mut formula, mut outside, mut channels) = (f64::NEG_INFINITY, f64::NEG_INFINITY, 0, 0);
     for &layer in &config.kv_source_layers {
-        let (Some(again), Some(weights)) = (Again::of(run, layer), &run.model.layers[layer].compressor) else { continue };
+        let (Some(again), Some(weights)) = (Again::of(run, layer), &run.model.layers[layer].compressor) else {
+            continue;
+        };
         for (entry, pooled) in again.pooled.chunks_exact(width).enumerate() {
             let latent = run.seen.row(Tap::Latent, layer, entry);
             let expected = rms_norm(pooled, &weights.norm, config.norm_eps);

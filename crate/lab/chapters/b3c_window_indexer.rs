@@ -2,8 +2,13 @@
 
 use super::begin;
 use crate::blocks::tap::Tap;
+use crate::lab::again::{distance, narrow, rms_norm, turn, wide};
 use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
 use crate::lab::run::Run;
+use crate::numerics::quant::fake_idx4;
+
+/// How far an index score may be off when a few numbers of its query fell into the neighbouring FP4 code.
+const QUERY_STEP: f64 = 1e-2;
 
 const LOOK_FOR: Text = Text::new(
     "Dù prompt dài bao nhiêu, mỗi truy vấn chỉ đọc một số hàng cố định: các token gần nhất trong cửa sổ, và những entry điểm cao nhất \
@@ -31,7 +36,11 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     let (config, n) = (run.config(), run.n());
     let mut chapter = begin(LOOK_FOR, HAPPENS, FORMULA);
     chapter.inputs = vec![
-        Tensor::new(Tap::WindowKv.name(), &[n, config.head_dim], Text::new("hàng cửa sổ của mỗi lớp", "window rows of each layer")),
+        Tensor::new(
+            Tap::WindowKv.name(),
+            &[n, config.head_dim],
+            Text::new("hàng cửa sổ của mỗi lớp", "window rows of each layer"),
+        ),
         Tensor::new(
             Tap::IndexKeys.name(),
             &[n / config.ratio(run.focus()).max(1), config.index_head_dim],
@@ -39,7 +48,11 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         ),
     ];
     for (tap, width, about) in [
-        (Tap::IndexScores, n / config.ratio(run.focus()).max(1), Text::new("điểm của mọi entry", "scores of all entries")),
+        (
+            Tap::IndexScores,
+            n / config.ratio(run.focus()).max(1),
+            Text::new("điểm của mọi entry", "scores of all entries"),
+        ),
         (Tap::CandidateBlocks, config.candidate_topk_blocks, Text::new("các khối được giữ", "blocks kept")),
         (Tap::TopkIds, config.index_topk, Text::new("các entry được chọn", "chosen entries")),
     ] {
@@ -50,6 +63,7 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     chapter.tables.push(scores_table(run));
     chapter.checks.push(window_positions(run));
     chapter.checks.push(ring_rows(run));
+    chapter.checks.push(scores_again(run));
     chapter.checks.extend(selections(run));
     chapter.checks.push(newest_block(run));
     chapter.checks.extend(inside_pool(run));
@@ -62,11 +76,7 @@ fn ring_table(run: &Run) -> Table {
         format!("Vòng đệm của lớp {}, {window} ô", run.focus()),
         format!("Ring of layer {}, {window} slots", run.focus()),
     );
-    let columns = vec![
-        Text::same(""),
-        Text::new("vị trí", "position"),
-        Text::new("ô", "slot"),
-    ];
+    let columns = vec![Text::same(""), Text::new("vị trí", "position"), Text::new("ô", "slot")];
     let mut table = Table::new(title, Badge::CpuReference, columns);
     let ring = &run.state_at.windows[run.focus()];
     let (oldest, newest) = (ring.positions().start, ring.positions().end.saturating_sub(1));
@@ -161,7 +171,8 @@ fn window_positions(run: &Run) -> Check {
     let rings = run.state_at.windows.iter().filter(|ring| ring.positions() != (from..to)).count();
     // Attention shows how many rows it really read: window, chosen entries, and the sink.
     let read = |layer: usize| {
-        let chosen = config.index_source(layer).map_or(0, |source| run.seen.index_row(Tap::TopkIds, source, run.at).len());
+        let chosen =
+            config.index_source(layer).map_or(0, |source| run.seen.index_row(Tap::TopkIds, source, run.at).len());
         let weights = run.seen.get(Tap::AttnWeights, layer).map_or(0, |tensor| tensor.shape[1]);
         weights == to - from + chosen + 1
     };
@@ -195,6 +206,38 @@ fn ring_rows(run: &Run) -> Check {
     Check::none_wrong(what, wrong, count)
 }
 
+/// The followed token's scores at the focus layer, from the attention input and the stored keys.
+///
+/// The query is quantised on the way: a number on the border between two codes may fall to either side, so the limit is a step of a few
+/// numbers, not rounding. Wrongly rotated queries are off by about the scores' own size.
+fn scores_again(run: &Run) -> Check {
+    let (config, layer) = (run.config(), run.focus());
+    let what = Text::of(
+        format!("Điểm của lớp {layer} tính lại được từ đầu vào attention và các khóa đã lưu"),
+        format!("Scores of layer {layer}, computed again from the attention input and the stored keys"),
+    );
+    let Some(weights) = &run.model.layers[layer].indexer else { return Check::within(what, f64::INFINITY, QUERY_STEP) };
+    let core = &run.model.layers[layer].layer.attention;
+    let x = run.seen.row(Tap::AttnInput, layer, run.at);
+    let low = rms_norm(&wide(&core.wq_a.matvec(x)), &core.q_norm, config.norm_eps);
+    let mut query = wide(&weights.wq_b.matvec(&narrow(&low)));
+    query
+        .chunks_exact_mut(config.index_head_dim)
+        .for_each(|head| turn(config, config.ratio(layer) > 0, run.at, false, head));
+    let mut query = narrow(&query);
+    fake_idx4(&mut query);
+    let factor = 1.0 / ((config.index_head_dim * config.index_n_heads) as f64).sqrt();
+    let w: Vec<f64> = wide(&weights.weights_proj.matvec(x)).iter().map(|w| w * factor).collect();
+    let (mut found, mut expected) = (Vec::new(), Vec::new());
+    for (entry, score) in scored(run, layer, run.at) {
+        let key = run.seen.row(Tap::IndexKeys, layer, entry);
+        let product = |q: &[f32]| q.iter().zip(key).map(|(&q, &k)| f64::from(q) * f64::from(k)).sum::<f64>().max(0.0);
+        expected.push(query.chunks_exact(config.index_head_dim).zip(&w).map(|(q, w)| product(q) * w).sum());
+        found.push(score);
+    }
+    Check::within(what, distance(&found, &expected), QUERY_STEP)
+}
+
 /// What every query of every index source chose.
 fn selections(run: &Run) -> [Check; 2] {
     let config = run.config();
@@ -208,7 +251,8 @@ fn selections(run: &Run) -> [Check; 2] {
                 && chosen.len() == config.index_topk.min(scored.len());
             unlawful += usize::from(!lawful);
             let worst = scored.iter().filter(|s| chosen.contains(&s.0)).map(|s| s.1).fold(f32::INFINITY, f32::min);
-            let best_left = scored.iter().filter(|s| !chosen.contains(&s.0)).map(|s| s.1).fold(f32::NEG_INFINITY, f32::max);
+            let best_left =
+                scored.iter().filter(|s| !chosen.contains(&s.0)).map(|s| s.1).fold(f32::NEG_INFINITY, f32::max);
             beaten += usize::from(best_left > worst);
             count += 1;
         }

@@ -39,13 +39,20 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         Tensor::new(
             "kv",
             &[read.saturating_sub(1), width],
-            Text::new("hàng cửa sổ và entry mà token đang theo thấy", "window rows and entries that the followed token sees"),
+            Text::new(
+                "hàng cửa sổ và entry mà token đang theo thấy",
+                "window rows and entries that the followed token sees",
+            ),
         ),
     ];
     chapter.outputs = vec![
         Tensor::new(Tap::Query.name(), &[n, heads, width], Text::new("query đã xoay", "rotated queries")),
         Tensor::new(Tap::AttnWeights.name(), &[heads, read], Text::new("trọng số, sink ở cuối", "weights, sink last")),
-        Tensor::new(Tap::Heads.name(), &[n, heads, width], Text::new("các đầu sau khi xoay ngược", "heads, rotated back")),
+        Tensor::new(
+            Tap::Heads.name(),
+            &[n, heads, width],
+            Text::new("các đầu sau khi xoay ngược", "heads, rotated back"),
+        ),
         Tensor::new(Tap::AttnOut.name(), &[n, config.dim], Text::new("đầu ra", "output")),
     ];
     chapter.tables.push(weights_table(run, layer));
@@ -290,7 +297,10 @@ fn output_again(run: &Run, layer: usize) -> [Check; 2] {
     );
     [
         Check::within(
-            Text::new("Đầu ra là tổng phần của các nhóm đầu", "The output is the sum of what the groups of heads bring"),
+            Text::new(
+                "Đầu ra là tổng phần của các nhóm đầu",
+                "The output is the sum of what the groups of heads bring",
+            ),
             distance(run.seen.row(Tap::AttnOut, layer, run.at), &sum),
             SAME,
         ),

@@ -105,8 +105,14 @@ fn usage(run: &Run) -> Text {
     let (all, experts) = (counts.iter().filter(|&&c| c == config.n_routed_experts).count(), config.n_routed_experts);
     let least = counts.iter().min().copied().unwrap_or(0);
     Text::of(
-        format!("Trong {} lớp, {all} lớp dùng đủ {experts} chuyên gia trên prompt này; lớp ít nhất dùng {least}.", config.n_layers),
-        format!("Of {} layers, {all} used all {experts} experts over this prompt; the fewest in a layer is {least}.", config.n_layers),
+        format!(
+            "Trong {} lớp, {all} lớp dùng đủ {experts} chuyên gia trên prompt này; lớp ít nhất dùng {least}.",
+            config.n_layers
+        ),
+        format!(
+            "Of {} layers, {all} used all {experts} experts over this prompt; the fewest in a layer is {least}.",
+            config.n_layers
+        ),
     )
 }
 
@@ -141,7 +147,8 @@ fn chosen(run: &Run) -> Check {
             let ids = run.seen.index_row(Tap::ExpertIds, layer, p);
             let best_of = |values: &dyn Fn(usize) -> f32| {
                 let inside = ids.iter().map(|&e| values(e)).fold(f32::INFINITY, f32::min);
-                let outside = (0..scores.len()).filter(|e| !ids.contains(e)).map(values).fold(f32::NEG_INFINITY, f32::max);
+                let outside =
+                    (0..scores.len()).filter(|e| !ids.contains(e)).map(values).fold(f32::NEG_INFINITY, f32::max);
                 inside >= outside
             };
             let mut distinct = ids.clone();
@@ -169,7 +176,8 @@ fn weights(run: &Run) -> [Check; 2] {
     let (mut sum_error, mut raw_error) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
     for layer in 0..run.config().n_layers {
         for p in 0..run.n() {
-            let (scores, weights) = (run.seen.row(Tap::RouterScores, layer, p), run.seen.row(Tap::ExpertWeights, layer, p));
+            let (scores, weights) =
+                (run.seen.row(Tap::RouterScores, layer, p), run.seen.row(Tap::ExpertWeights, layer, p));
             let ids = run.seen.index_row(Tap::ExpertIds, layer, p);
             let chosen: Vec<f64> = ids.iter().filter_map(|&e| scores.get(e)).map(|&s| f64::from(s)).collect();
             let total: f64 = chosen.iter().sum();

@@ -37,15 +37,24 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         Text::new("latent, rồi xoay theo vị trí của nhóm", "latents, then rotated by the group's position"),
     ));
     for (tap, width, about) in [
-        (Tap::CompressedKv, config.head_dim, Text::new("entry như mọi lớp đọc thấy", "entries as every layer reads them")),
-        (Tap::IndexKeys, config.index_head_dim, Text::new("khóa chỉ mục như bộ chỉ mục đọc thấy", "index keys as the indexer reads them")),
+        (
+            Tap::CompressedKv,
+            config.head_dim,
+            Text::new("entry như mọi lớp đọc thấy", "entries as every layer reads them"),
+        ),
+        (
+            Tap::IndexKeys,
+            config.index_head_dim,
+            Text::new("khóa chỉ mục như bộ chỉ mục đọc thấy", "index keys as the indexer reads them"),
+        ),
     ] {
         chapter.outputs.push(Tensor::new(tap.name(), &[entries, width], about));
     }
     chapter.tables.push(ledger(run));
     chapter.tables.extend(entry_bytes(run));
     let (rings, state) = (run.state.ring_bytes(), &run.state);
-    let open = state.sources.iter().flatten().map(|source| 4 * (source.partial.value.len() + source.partial.score.len()));
+    let open =
+        state.sources.iter().flatten().map(|source| 4 * (source.partial.value.len() + source.partial.score.len()));
     let open: usize = open.sum();
     chapter.notes.push(Text::of(
         format!("Ngoài ra: vòng đệm cửa sổ {rings} byte (cố định) và nhóm còn mở {open} byte."),
@@ -232,7 +241,11 @@ fn scales(run: &Run) -> Check {
         wrong += source.keys.scales.iter().filter(|&&byte| byte == 255).count();
         count += source.entries.scales.len() + source.keys.scales.len();
     }
-    Check::none_wrong(Text::new("Không scale nào bằng 0 hay không phải là số", "No scale is zero or not a number"), wrong, count)
+    Check::none_wrong(
+        Text::new("Không scale nào bằng 0 hay không phải là số", "No scale is zero or not a number"),
+        wrong,
+        count,
+    )
 }
 
 /// How far off a stored number of a group with this largest magnitude may be.

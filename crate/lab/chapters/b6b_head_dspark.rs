@@ -42,7 +42,11 @@ pub(super) fn chapter(run: &Run) -> Chapter {
             Text::new("trung bình các luồng mà DSpark đọc", "means of the streams that DSpark reads"),
         ),
     ];
-    chapter.outputs.push(Tensor::new(Tap::Logits.name(), &[1, config.vocab_size], Text::new("điểm của mỗi token", "a score per token")));
+    chapter.outputs.push(Tensor::new(
+        Tap::Logits.name(),
+        &[1, config.vocab_size],
+        Text::new("điểm của mỗi token", "a score per token"),
+    ));
     chapter.tables.push(top_table(run));
     chapter.notes.push(Text::new(
         "Trọng số chưa huấn luyện thì token đứng đầu không có nghĩa gì; đường đi đến nó mới là bài học.",
@@ -156,9 +160,13 @@ fn logits_again(run: &Run, last: usize) -> Check {
 }
 
 fn next_is_best(run: &Run) -> Check {
-    let better = run.logits.iter().filter(|&&l| l > run.logits.get(run.next as usize).copied().unwrap_or(f32::NEG_INFINITY));
+    let better =
+        run.logits.iter().filter(|&&l| l > run.logits.get(run.next as usize).copied().unwrap_or(f32::NEG_INFINITY));
     let count = better.count();
-    let what = Text::new("Token tiếp theo là argmax của logit cuối prompt", "The next token is the argmax of the prompt's last logits");
+    let what = Text::new(
+        "Token tiếp theo là argmax của logit cuối prompt",
+        "The next token is the argmax of the prompt's last logits",
+    );
     let token = labels::token(run, run.next);
     let numbers = Text::of(
         format!("id {} {token}; {count} token có logit cao hơn", run.next),

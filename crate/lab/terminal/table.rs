@@ -38,7 +38,11 @@ fn column(table: &Table, index: usize, style: Style) -> Vec<String> {
     for (cell, text) in cells.iter().zip(texts) {
         out.push(match cell {
             cell if is_number(cell) => {
-                let aligned = format!("{}{text}{}", " ".repeat(before - point(&text)), " ".repeat(after + point(&text) - text.width()));
+                let aligned = format!(
+                    "{}{text}{}",
+                    " ".repeat(before - point(&text)),
+                    " ".repeat(after + point(&text) - text.width())
+                );
                 format!("{}{aligned}", left(&aligned))
             }
             _ if numeric => format!("{}{text}", left(&text)),
