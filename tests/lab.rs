@@ -96,6 +96,13 @@ fn golden_checkpoints() {
     }
 }
 
+/// Far from the start angles are large, and their f32 rounding shows.
+#[test]
+fn long_text() {
+    let lab = passes(&open("t12"), request(&"word ".repeat(330), Picture::None, None), 50);
+    assert!(lab.tokens.len() > 900, "{} positions", lab.tokens.len());
+}
+
 #[test]
 fn what_cannot_be_run() {
     let refused = |request| block_on(Run::new(LAB.clone(), request)).err().map(|error| error.exit_code());
@@ -131,6 +138,10 @@ fn both_languages_are_complete() {
         let texts = [&chapter.look_for, &chapter.happens].into_iter().chain(chapter.checks.iter().map(|c| &c.what));
         for text in texts.chain(chapter.tables.iter().map(|table| &table.title)) {
             assert!(!text.vi.is_empty() && !text.en.is_empty() && text.vi != text.en, "{}: {text:?}", chapter.code);
+        }
+        for line in chapter.formula {
+            let english = [" of ", " the ", "per channel", "ratio", "rows"].iter().any(|word| line.vi.contains(word));
+            assert!(!english, "{}: {}", chapter.code, line.vi);
         }
         assert!(!chapter.inputs.is_empty() && !chapter.outputs.is_empty() && !chapter.formula.is_empty());
         assert!(chapter.tables.iter().all(|table| !table.rows.is_empty()), "{} has an empty table", chapter.code);

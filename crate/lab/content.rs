@@ -19,12 +19,17 @@ impl Text {
         Text { vi: Cow::Borrowed(vi), en: Cow::Borrowed(en) }
     }
 
+    /// A fixed text that reads the same in both languages.
+    pub const fn both(text: &'static str) -> Self {
+        Text { vi: Cow::Borrowed(text), en: Cow::Borrowed(text) }
+    }
+
     /// A sentence with numbers of this run in it.
     pub fn of(vi: String, en: String) -> Self {
         Text { vi: Cow::Owned(vi), en: Cow::Owned(en) }
     }
 
-    /// What reads the same in both languages: names, numbers, tokens.
+    /// What was computed and reads the same in both languages: names, numbers, tokens.
     pub fn same(text: impl Into<String>) -> Self {
         let text = text.into();
         Text { vi: Cow::Owned(text.clone()), en: Cow::Owned(text) }
@@ -55,7 +60,7 @@ impl Badge {
     /// The badge in words.
     pub const fn text(self) -> Text {
         match self {
-            Badge::CpuReference => Text::new("CPU tính", "CPU reference"),
+            Badge::CpuReference => Text::new("CPU tham chiếu", "CPU reference"),
             Badge::Config => Text::new("theo cấu hình", "from config"),
             Badge::Checkpoint => Text::new("theo tệp trọng số", "from the checkpoint"),
         }
@@ -225,7 +230,7 @@ pub struct Chapter {
     /// What happens, in words.
     pub happens: Text,
     /// The same as formula, line by line.
-    pub formula: &'static [&'static str],
+    pub formula: &'static [Text],
     /// What goes out.
     pub outputs: Vec<Tensor>,
     /// Numbers of this run.

@@ -65,7 +65,7 @@ fn about(run: &Run) -> Vec<Text> {
         ));
     }
     let kv = match run.model.context.kv {
-        Precision::Released => Text::new("bộ đệm KV lượng tử hóa như bản phát hành", "KV cache quantised as released"),
+        Precision::Released => Text::new("bộ đệm KV lượng tử hoá như bản phát hành", "KV cache quantised as released"),
         Precision::F32 => Text::new("bộ đệm KV giữ f32", "KV cache kept in f32"),
     };
     about.push(Text::of(

@@ -71,16 +71,15 @@ fn followed(out: &mut String, lab: &Lab, style: Style) {
     let Some(token) = lab.tokens.get(lab.followed) else { return };
     let images = lab.tokens.iter().filter(|token| token.kind != "text").count();
     let n = lab.tokens.len();
-    let line = match style.lang {
-        Lang::Vi => format!(
-            "Prompt {n} vị trí, {images} của ảnh. Theo vị trí {}, id {}: {}",
-            token.position, token.id, token.label
-        ),
-        Lang::En => format!(
-            "Prompt of {n} positions, {images} of a picture. Followed: position {}, id {}: {}",
-            token.position, token.id, token.label
-        ),
+    let line = match (style.lang, images) {
+        (Lang::Vi, 0) => format!("Prompt có {n} vị trí."),
+        (Lang::Vi, _) => format!("Prompt có {n} vị trí, {images} trong đó là của ảnh."),
+        (Lang::En, 0) => format!("The prompt has {n} positions."),
+        (Lang::En, _) => format!("The prompt has {n} positions, {images} of them a picture."),
     };
+    let (position, id, label) = (token.position, token.id, &token.label);
+    let who = style.say("Token đang theo: vị trí", "Followed token: position");
+    let line = format!("{line} {who} {position}, id {id}, {label}");
     paragraph(out, "  ", &line);
     let first = lab.followed.saturating_sub(CONTEXT);
     let mut words: Vec<String> = lab.tokens[first..lab.followed].iter().map(|token| token.label.clone()).collect();
@@ -117,7 +116,7 @@ fn render_chapter(out: &mut String, chapter: &Chapter, style: Style) {
     paragraph(out, style.say("Làm gì: ", "What happens: "), chapter.happens.get(lang));
     out.push('\n');
     for line in chapter.formula {
-        let _ = writeln!(out, "    {line}");
+        let _ = writeln!(out, "    {}", line.get(lang));
     }
     out.push('\n');
     tensors(out, style.say("Ra  ", "Out "), &chapter.outputs, style);

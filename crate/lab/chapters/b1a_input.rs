@@ -20,10 +20,16 @@ const HAPPENS: Text = Text::new(
      the aligner folds every 3 x 3 patches into one row. START, NEW_LINE and END are three learned rows that mark where the picture \
      begins, where each row of cells ends, and where the picture ends.",
 );
-const FORMULA: &[&str] = &[
-    "x_p = E[id_p]                                                  text",
-    "x_p = W₂ gelu(W₁ unfold₃ₓ₃(ViT(patches)) + b₁) + b₂            IMAGE",
-    "picture = START, rows × (cols × IMAGE, NEW_LINE), END",
+const FORMULA: &[Text] = &[
+    Text::new(
+        "x_p = E[id_p]                                                  chữ",
+        "x_p = E[id_p]                                                  text",
+    ),
+    Text::both("x_p = W₂ gelu(W₁ unfold₃ₓ₃(ViT(patches)) + b₁) + b₂            IMAGE"),
+    Text::new(
+        "ảnh = START, hàng × (cột × IMAGE, NEW_LINE), END",
+        "picture = START, rows × (cols × IMAGE, NEW_LINE), END",
+    ),
 ];
 
 /// The chapter.
@@ -60,7 +66,7 @@ fn picture_table(picture: &Seen) -> Table {
     let plan = &picture.plan;
     let columns = vec![
         Text::new("ảnh", "picture"),
-        Text::new("khung vẽ", "canvas"),
+        Text::new("khung ảnh", "canvas"),
         Text::new("lưới patch", "patches"),
         Text::new("lưới ô", "cells"),
         Text::new("vị trí trong prompt", "positions in the prompt"),

@@ -21,11 +21,20 @@ const HAPPENS: Text = Text::new(
      modulo primes. Each n-gram size and each hash head gives one row. The rows found become one value for all streams and one key per \
      stream; a gate compares key and stream. Picture positions block the view and receive nothing.",
 );
-const FORMULA: &[&str] = &[
-    "v_n  = ⊕_{k<n} t_k · m_k                      64-bit; t_k: compressed id k places back, or pad",
-    "row  = v_n mod prime[n, head] + offset[n, head]",
-    "g_c  = sigmoid(sign(d) √|d|)                  d: normalised product of stream c and its key",
-    "h_c += g_c · value                            g_c = 0 for picture positions",
+const FORMULA: &[Text] = &[
+    Text::new(
+        "v_n  = ⊕_{k<n} t_k · m_k                      64 bit; t_k: mã rút gọn lùi k vị trí, hoặc pad",
+        "v_n  = ⊕_{k<n} t_k · m_k                      64-bit; t_k: compressed id k places back, or pad",
+    ),
+    Text::both("row  = v_n mod prime[n, head] + offset[n, head]"),
+    Text::new(
+        "g_c  = sigmoid(sign(d) √|d|)                  d: tích chuẩn hoá của luồng c và key của nó",
+        "g_c  = sigmoid(sign(d) √|d|)                  d: normalised product of stream c and its key",
+    ),
+    Text::new(
+        "h_c += g_c · value                            g_c = 0 ở vị trí ảnh",
+        "h_c += g_c · value                            g_c = 0 for picture positions",
+    ),
 ];
 
 /// The chapter.

@@ -19,12 +19,21 @@ const HAPPENS: Text = Text::new(
      streams into the input of the NEXT sub-layer, post says how much of the output each stream takes, comb mixes the streams. Sinkhorn \
      divides by row sums and column sums in turn, 20 times, until all of them are one.",
 );
-const FORMULA: &[&str] = &[
-    "m    = (W · [h_0 … h_3]) / rms(h)                        24 numbers",
-    "pre  = sigmoid(m[0..4] a_0 + b) + ε      post = 2 sigmoid(m[4..8] a_1 + b)",
-    "comb = sinkhorn(m[8..24] a_2 + b)                        rows, columns sum to 1",
-    "x    = Σ_c pre'[c] h_c                                   pre' from one sub-layer before",
-    "h'_j = post[j] · y + Σ_i comb[i][j] h_i",
+const FORMULA: &[Text] = &[
+    Text::new(
+        "m    = (W · [h_0 … h_3]) / rms(h)                        24 số",
+        "m    = (W · [h_0 … h_3]) / rms(h)                        24 numbers",
+    ),
+    Text::both("pre  = sigmoid(m[0..4] a_0 + b) + ε      post = 2 sigmoid(m[4..8] a_1 + b)"),
+    Text::new(
+        "comb = sinkhorn(m[8..24] a_2 + b)                        mỗi hàng, mỗi cột có tổng 1",
+        "comb = sinkhorn(m[8..24] a_2 + b)                        rows, columns sum to 1",
+    ),
+    Text::new(
+        "x    = Σ_c pre'[c] h_c                                   pre' của lớp con ngay trước",
+        "x    = Σ_c pre'[c] h_c                                   pre' from one sub-layer before",
+    ),
+    Text::both("h'_j = post[j] · y + Σ_i comb[i][j] h_i"),
 ];
 
 /// The chapter.
@@ -184,7 +193,7 @@ fn first_input(run: &Run) -> Check {
     let embedding = wide(run.seen.row(Tap::Embedding, 0, run.at));
     let expected = rms_norm(&embedding, &run.model.layers[0].layer.attn_norm, run.config().norm_eps);
     let what = Text::new(
-        "Đầu vào của lớp 0 là hàng nhúng đã chuẩn hóa RMS, chưa trộn gì",
+        "Đầu vào của lớp 0 là hàng nhúng đã chuẩn hoá RMS, chưa trộn gì",
         "The input of layer 0 is the RMS-normalised embedding row, nothing mixed in yet",
     );
     Check::within(what, distance(run.seen.row(Tap::AttnInput, 0, run.at), &expected), SAME)

@@ -25,9 +25,15 @@ const HAPPENS: Text = Text::new(
      runs only for the tail into which the windows of later steps will look. Full: compresses and selects by itself; Reindex: reads another \
      layer's KV but selects by itself; Reuse: takes over both the KV and the selection.",
 );
-const FORMULA: &[&str] = &[
-    "prefill : encoder(all n tokens) → KV of the last source → decoder(last tail tokens only)",
-    "decode  : encoder(1 token) → KV of the last source → decoder(1 token)",
+const FORMULA: &[Text] = &[
+    Text::new(
+        "prefill : encoder(cả n token) → KV của lớp nguồn cuối → decoder(chỉ đoạn đuôi)",
+        "prefill : encoder(all n tokens) → KV of the last source → decoder(last tail tokens only)",
+    ),
+    Text::new(
+        "decode  : encoder(1 token) → KV của lớp nguồn cuối → decoder(1 token)",
+        "decode  : encoder(1 token) → KV of the last source → decoder(1 token)",
+    ),
 ];
 
 /// The chapter.

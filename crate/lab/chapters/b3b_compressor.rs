@@ -13,17 +13,29 @@ const LOOK_FOR: Text = Text::new(
 );
 const HAPPENS: Text = Text::new(
     "Ở lớp nguồn của encoder, hai token liền nhau gộp thành một entry (mục): mỗi token đưa ra một giá trị a và một điểm g cho mỗi kênh, \
-     softmax giữa hai điểm là tỷ lệ pha trộn. Ở lớp nguồn của decoder không gộp, mỗi token một entry. Latent (vector ẩn) sau chuẩn hóa \
-     cho ra cả entry lẫn khóa chỉ mục. Nếu số token lẻ, token cuối chờ bạn cặp của nó.",
+     softmax giữa hai điểm là tỷ lệ pha trộn. Ở lớp nguồn của decoder không gộp, mỗi token một entry. Latent (vectơ ẩn) sau chuẩn hoá \
+     cho ra cả entry lẫn khoá chỉ mục. Nếu số token lẻ, token cuối phải chờ token ghép cặp với nó.",
     "At a source layer of the encoder two neighbouring tokens become one entry: each brings a value a and a score g per channel, and a \
      softmax over the two scores mixes them. At the decoder's source nothing is pooled: one entry per token. The normalised latent gives \
      both the entry and its index key. After an odd number of tokens the last one waits for its partner.",
 );
-const FORMULA: &[&str] = &[
-    "a_t = W_kv x_t      g_t = W_gate x_t             per channel",
-    "w = exp(g_2j) / (exp(g_2j) + exp(g_2j+1))        ratio 2",
-    "latent_j = rms_norm(w a_2j + (1 - w) a_2j+1)     ratio 2",
-    "latent_t = rms_norm(W_kv x_t)                    ratio 1",
+const FORMULA: &[Text] = &[
+    Text::new(
+        "a_t = W_kv x_t      g_t = W_gate x_t             từng kênh",
+        "a_t = W_kv x_t      g_t = W_gate x_t             per channel",
+    ),
+    Text::new(
+        "w = exp(g_2j) / (exp(g_2j) + exp(g_2j+1))        tỷ lệ 2",
+        "w = exp(g_2j) / (exp(g_2j) + exp(g_2j+1))        ratio 2",
+    ),
+    Text::new(
+        "latent_j = rms_norm(w a_2j + (1 - w) a_2j+1)     tỷ lệ 2",
+        "latent_j = rms_norm(w a_2j + (1 - w) a_2j+1)     ratio 2",
+    ),
+    Text::new(
+        "latent_t = rms_norm(W_kv x_t)                    tỷ lệ 1",
+        "latent_t = rms_norm(W_kv x_t)                    ratio 1",
+    ),
 ];
 
 /// Values, scores and pooled values of all groups of one source, computed again from the attention input.
@@ -130,7 +142,7 @@ fn entry_counts(run: &Run) -> Check {
         parts.push(format!("{layer}: {found}"));
     }
     let what = Text::new(
-        "Số entry là ⌊n / tỷ lệ⌋ ở mỗi lớp nguồn, và mỗi entry có một khóa",
+        "Số entry là ⌊n / tỷ lệ⌋ ở mỗi lớp nguồn, và mỗi entry có một khoá",
         "Each source has ⌊n / ratio⌋ entries, and one key per entry",
     );
     let list = parts.join(", ");
@@ -171,7 +183,7 @@ fn latents(run: &Run) -> Vec<Check> {
     if formula >= 0.0 || formula.is_nan() {
         checks.push(Check::within(
             Text::new(
-                "Latent tính lại được từ W_kv, W_gate, softmax và chuẩn hóa (mọi entry, mọi lớp nguồn)",
+                "Latent tính lại được từ W_kv, W_gate, softmax và chuẩn hoá (mọi entry, mọi lớp nguồn)",
                 "Latents, computed again from W_kv, W_gate, softmax and norm (all entries, all sources)",
             ),
             formula,
@@ -179,7 +191,7 @@ fn latents(run: &Run) -> Vec<Check> {
         ));
         checks.push(Check::within(
             Text::new(
-                "Latent chia cho trọng số chuẩn hóa có căn trung bình bình phương bằng 1",
+                "Latent chia cho trọng số chuẩn hoá có căn trung bình bình phương bằng 1",
                 "A latent divided by its norm weight has a root mean square of one",
             ),
             unit,

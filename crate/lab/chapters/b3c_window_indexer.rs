@@ -25,10 +25,19 @@ const HAPPENS: Text = Text::new(
      scores all visible entries with many small heads. Level one: entries form blocks, a block scores as its best entry, the newest block \
      always stays; in the blocks kept the later Reindex layers search. Level two: the k best entries, listed in ascending order.",
 );
-const FORMULA: &[&str] = &[
-    "window(p) = max(0, p - window + 1) … p           slot(p) = p mod window",
-    "s[j] = Σ_h relu(q_h · ik_j) w_h                  visible: j < ⌊(p + 1) / ratio⌋",
-    "pool = top blocks by max s, and the newest       chosen = top-k of s inside the pool",
+const FORMULA: &[Text] = &[
+    Text::new(
+        "cửa sổ(p) = max(0, p - cỡ + 1) … p               ô(p) = p mod cỡ",
+        "window(p) = max(0, p - window + 1) … p           slot(p) = p mod window",
+    ),
+    Text::new(
+        "s[j] = Σ_h relu(q_h · ik_j) w_h                  thấy được: j < ⌊(p + 1) / tỷ lệ⌋",
+        "s[j] = Σ_h relu(q_h · ik_j) w_h                  visible: j < ⌊(p + 1) / ratio⌋",
+    ),
+    Text::new(
+        "tập khối = khối có max s cao nhất, và khối mới   chọn = top-k của s trong tập khối",
+        "pool = top blocks by max s, and the newest       chosen = top-k of s inside the pool",
+    ),
 ];
 
 /// The chapter.
@@ -44,7 +53,7 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         Tensor::new(
             Tap::IndexKeys.name(),
             &[n / config.ratio(run.focus()).max(1), config.index_head_dim],
-            Text::new("khóa chỉ mục", "index keys"),
+            Text::new("khoá chỉ mục", "index keys"),
         ),
     ];
     for (tap, width, about) in [
@@ -213,7 +222,7 @@ fn ring_rows(run: &Run) -> Check {
 fn scores_again(run: &Run) -> Check {
     let (config, layer) = (run.config(), run.focus());
     let what = Text::of(
-        format!("Điểm của lớp {layer} tính lại được từ đầu vào attention và các khóa đã lưu"),
+        format!("Điểm của lớp {layer} tính lại được từ đầu vào attention và các khoá đã lưu"),
         format!("Scores of layer {layer}, computed again from the attention input and the stored keys"),
     );
     let Some(weights) = &run.model.layers[layer].indexer else { return Check::within(what, f64::INFINITY, QUERY_STEP) };

@@ -21,11 +21,17 @@ const HAPPENS: Text = Text::new(
      entries; the softmax has one more place, the sink, in its denominator only. Since a value carries the rotation of its position, the \
      result is rotated back. The heads leave in groups, each with a low-rank projection of its own.",
 );
-const FORMULA: &[&str] = &[
-    "qr = rms_norm(W_qa x)      q = rope_p(W_qb qr)                      no norm on the heads",
-    "w_i = exp(q·kv_i / √d) / (Σ_j exp(q·kv_j / √d) + exp(sink))",
-    "o   = rope_p⁻¹(Σ_i w_i kv_i)",
-    "y   = W_ob [W_oa[0] o_group 0, W_oa[1] o_group 1, …]",
+const FORMULA: &[Text] = &[
+    Text::new(
+        "qr = rms_norm(W_qa x)      q = rope_p(W_qb qr)                      các đầu không chuẩn hoá",
+        "qr = rms_norm(W_qa x)      q = rope_p(W_qb qr)                      no norm on the heads",
+    ),
+    Text::both("w_i = exp(q·kv_i / √d) / (Σ_j exp(q·kv_j / √d) + exp(sink))"),
+    Text::both("o   = rope_p⁻¹(Σ_i w_i kv_i)"),
+    Text::new(
+        "y   = W_ob [W_oa[0] o_nhóm 0, W_oa[1] o_nhóm 1, …]",
+        "y   = W_ob [W_oa[0] o_group 0, W_oa[1] o_group 1, …]",
+    ),
 ];
 
 /// The chapter.
@@ -213,10 +219,10 @@ fn query_again(run: &Run, layer: usize) -> Check {
         turn(config, config.ratio(layer) > 0, run.at, false, head);
     }
     let what = Text::of(
-        format!("Query của lớp {layer} tính lại được từ đầu vào: hạng thấp, chuẩn hóa, xoay theo cặp chiều kề nhau"),
+        format!("Query của lớp {layer} tính lại được từ đầu vào: hạng thấp, chuẩn hoá, xoay theo cặp chiều kề nhau"),
         format!("Queries of layer {layer}, computed again: low rank, norm, rotation by adjacent pairs"),
     );
-    Check::within(what, distance(run.seen.row(Tap::Query, layer, run.at), &query), SAME)
+    Check::within(what, distance(run.seen.row(Tap::Query, layer, run.at), &query), again::turned(run.at))
 }
 
 /// The heads of the followed token in `layer`, computed again from weights and rows, with global KV from `source`; how far off they are.
@@ -275,7 +281,7 @@ fn rotation(run: &Run) -> [Check; 2] {
                 "Rotating the heads forward again gives what they were before",
             ),
             distance(before, &forward),
-            SAME,
+            again::turned(run.at),
         ),
     ]
 }
@@ -292,8 +298,8 @@ fn output_again(run: &Run, layer: usize) -> [Check; 2] {
     }
     let whole = norm(run.seen.row(Tap::AttnOut, layer, run.at));
     let numbers = Text::of(
-        format!("phần nhỏ nhất {least:.2e}, cả đầu ra {whole:.2e}"),
-        format!("smallest part {least:.2e}, whole output {whole:.2e}"),
+        format!("phần nhỏ nhất dài {least:.4}, cả đầu ra {whole:.4}"),
+        format!("smallest part has length {least:.4}, the whole output {whole:.4}"),
     );
     [
         Check::within(

@@ -18,10 +18,19 @@ const HAPPENS: Text = Text::new(
     "The router scores every expert for each token. Text tokens and picture positions use two different biases. The chosen experts compute \
      a clamped SwiGLU, apply their weight before the output projection, and are summed with the shared expert, which every token passes.",
 );
-const FORMULA: &[&str] = &[
-    "s_e = √softplus(W_g[e] · x)                      chosen = top-k of s_e + bias_e",
-    "w_e = 1.5 s_e / Σ_{chosen} s                     bias_vl instead of bias for picture positions",
-    "y   = Σ_{chosen} W₂(w_e · silu(min(g, 10)) · clamp(u, ±10)) + shared(x)      g = W₁x, u = W₃x",
+const FORMULA: &[Text] = &[
+    Text::new(
+        "s_e = √softplus(W_g[e] · x)                      chọn = top-k của s_e + bias_e",
+        "s_e = √softplus(W_g[e] · x)                      chosen = top-k of s_e + bias_e",
+    ),
+    Text::new(
+        "w_e = 1.5 s_e / Σ_{chọn} s                       vị trí ảnh dùng bias_vl thay cho bias",
+        "w_e = 1.5 s_e / Σ_{chosen} s                     bias_vl instead of bias for picture positions",
+    ),
+    Text::new(
+        "y   = Σ_{chọn} W₂(w_e · silu(min(g, 10)) · clamp(u, ±10)) + shared(x)        g = W₁x, u = W₃x",
+        "y   = Σ_{chosen} W₂(w_e · silu(min(g, 10)) · clamp(u, ±10)) + shared(x)      g = W₁x, u = W₃x",
+    ),
 ];
 
 /// The chapter.
@@ -31,12 +40,12 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     chapter.inputs.push(Tensor::new(
         Tap::FfnInput.name(),
         &[n, config.dim],
-        Text::new("đầu vào đã chuẩn hóa", "normalised input"),
+        Text::new("đầu vào đã chuẩn hoá", "normalised input"),
     ));
     for (tap, width, about) in [
         (Tap::RouterScores, config.n_routed_experts, Text::new("điểm của mọi chuyên gia", "scores of all experts")),
         (Tap::ExpertIds, config.n_activated_experts, Text::new("chuyên gia được chọn", "chosen experts")),
-        (Tap::ExpertWeights, config.n_activated_experts, Text::new("trọng số của họ", "their weights")),
+        (Tap::ExpertWeights, config.n_activated_experts, Text::new("trọng số của chúng", "their weights")),
         (Tap::FfnOut, config.dim, Text::new("đầu ra", "output")),
     ] {
         chapter.outputs.push(Tensor::new(tap.name(), &[n, width], about));
@@ -161,7 +170,7 @@ fn chosen(run: &Run) -> Check {
         }
     }
     let what = Text::of(
-        format!("Chuyên gia được chọn là {k} người có điểm cộng bias cao nhất (mọi lớp, mọi vị trí)"),
+        format!("Chuyên gia được chọn là {k} chuyên gia có điểm cộng bias cao nhất (mọi lớp, mọi vị trí)"),
         format!("The chosen experts are the {k} best of score plus bias (all layers, all positions)"),
     );
     let numbers = Text::of(
@@ -243,7 +252,7 @@ fn nibbles(run: &Run, layer: usize) -> Option<Check> {
     let group = matrix.cols() / stored.scales.len().max(1);
     let value = |column: usize| {
         let byte = stored.codes.get(column / 2)?;
-        let code = if column % 2 == 0 { byte & 15 } else { byte >> 4 };
+        let code = if column.is_multiple_of(2) { byte & 15 } else { byte >> 4 };
         let sign = if code & 8 == 0 { 1.0 } else { -1.0 };
         let scale = 2f32.powi(i32::from(*stored.scales.get(column / group.max(1))?) - 127);
         Some(sign * MAGNITUDES[usize::from(code & 7)] * scale)

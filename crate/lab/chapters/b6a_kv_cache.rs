@@ -13,17 +13,26 @@ const LOOK_FOR: Text = Text::new(
     "Only the source layers keep global KV; their bytes per token add up to 890 (with the released geometry).",
 );
 const HAPPENS: Text = Text::new(
-    "Mỗi entry được lượng tử hóa FP4 (E2M1: 4 bit mỗi số, hai số một byte) với một scale E4M3 cho mỗi 16 số; khóa chỉ mục cũng FP4, với \
+    "Mỗi entry được lượng tử hoá FP4 (E2M1: 4 bit mỗi số, hai số một byte) với một scale E4M3 cho mỗi 16 số; khoá chỉ mục cũng FP4, với \
      một scale E8M0 cho mỗi 32 số. Những gì lưu là những gì mọi lớp đọc: không ai giữ bản chính xác hơn. Vòng đệm cửa sổ dùng FP8 và có \
      kích thước cố định, nên không tính vào số byte mỗi token.",
     "Each entry is quantised to FP4 (E2M1: 4 bits a number, two to a byte) with one E4M3 scale per 16 numbers; index keys are FP4 too, with \
      one E8M0 scale per 32. What is stored is what every layer reads: nobody keeps a finer copy. The window rings are FP8 and of fixed \
      size, so they do not count per token.",
 );
-const FORMULA: &[&str] = &[
-    "entry = head_dim/2 codes + head_dim/16 scales     key = index_dim/2 codes + index_dim/32 scales",
-    "bytes per token = Σ over source layers (entry + key) / ratio",
-    "release: (256 + 32 + 64 + 4) × (½ + ½ + ½ + 1) = 356 × 2.5 = 890",
+const FORMULA: &[Text] = &[
+    Text::new(
+        "entry = head_dim/2 mã + head_dim/16 scale     khoá = index_dim/2 mã + index_dim/32 scale",
+        "entry = head_dim/2 codes + head_dim/16 scales     key = index_dim/2 codes + index_dim/32 scales",
+    ),
+    Text::new(
+        "byte mỗi token = Σ theo lớp nguồn (entry + khoá) / tỷ lệ",
+        "bytes per token = Σ over source layers (entry + key) / ratio",
+    ),
+    Text::new(
+        "bản phát hành: (256 + 32 + 64 + 4) × (½ + ½ + ½ + 1) = 356 × 2.5 = 890",
+        "release: (256 + 32 + 64 + 4) × (½ + ½ + ½ + 1) = 356 × 2.5 = 890",
+    ),
 ];
 
 /// The chapter.
@@ -45,7 +54,7 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         (
             Tap::IndexKeys,
             config.index_head_dim,
-            Text::new("khóa chỉ mục như bộ chỉ mục đọc thấy", "index keys as the indexer reads them"),
+            Text::new("khoá chỉ mục như bộ chỉ mục đọc thấy", "index keys as the indexer reads them"),
         ),
     ] {
         chapter.outputs.push(Tensor::new(tap.name(), &[entries, width], about));
@@ -81,8 +90,8 @@ fn ledger(run: &Run) -> Table {
         Text::same("entry"),
         Text::new("mã KV", "KV codes"),
         Text::new("scale KV", "KV scales"),
-        Text::new("mã khóa", "key codes"),
-        Text::new("scale khóa", "key scales"),
+        Text::new("mã khoá", "key codes"),
+        Text::new("scale khoá", "key scales"),
         Text::new("tổng byte", "bytes"),
         Text::new("byte mỗi token", "bytes per token"),
     ];
@@ -227,7 +236,7 @@ fn read_again(run: &Run) -> Check {
         }
     }
     let what = Text::new(
-        "Entry và khóa đọc lại từ byte trùng từng bit với lúc mới ghi",
+        "Entry và khoá đọc lại từ byte trùng từng bit với lúc mới ghi",
         "Entries and keys, read again from their bytes, equal what was written, bit for bit",
     );
     Check::none_wrong(what, wrong, count)
@@ -236,7 +245,7 @@ fn read_again(run: &Run) -> Check {
 fn scales(run: &Run) -> Check {
     let (mut wrong, mut count) = (0, 0);
     for source in run.state.sources.iter().flatten() {
-        wrong += source.entries.scales.iter().filter(|&&byte| !(e4m3::decode(byte) > 0.0)).count();
+        wrong += source.entries.scales.iter().filter(|&&byte| byte & 0x7F == 0 || byte & 0x7F == e4m3::NAN).count();
         // E8M0 255 is no number; every other byte is a power of two.
         wrong += source.keys.scales.iter().filter(|&&byte| byte == 255).count();
         count += source.entries.scales.len() + source.keys.scales.len();

@@ -13,17 +13,17 @@ const LOOK_FOR: Text = Text::new(
      network agrees.",
 );
 const HAPPENS: Text = Text::new(
-    "Bốn luồng cuối được gộp, chuẩn hóa và nhân với ma trận đầu ra thành logit: một điểm cho mỗi token của từ vựng. DSpark đọc trạng thái \
+    "Bốn luồng cuối được gộp, chuẩn hoá và nhân với ma trận đầu ra thành logit: một điểm cho mỗi token của từ vựng. DSpark đọc trạng thái \
      của vài lớp cuối, chạy ba tầng nhỏ trên cả khối nháp cùng lúc; hiệu chỉnh Markov cho mỗi token nháp biết token ngay trước nó, và một \
      số tự tin đoán khả năng token ấy được chấp nhận.",
     "The last streams are collapsed, normalised and multiplied with the head into logits: one score per token of the vocabulary. DSpark \
      reads the state of some of the last layers and runs three small stages over the whole draft block at once; a Markov correction tells \
      each draft token which one stands before it, and a confidence guesses whether it will be accepted.",
 );
-const FORMULA: &[&str] = &[
-    "logits  = W_head rms_norm(Σ_c pre[c] h_c)",
-    "draft_i = argmax( W_head rms_norm(x_i) + M_head M_embed[draft_{i-1}] )",
-    "conf_i  = sigmoid( W_c [x_i, M_embed[draft_{i-1}]] )",
+const FORMULA: &[Text] = &[
+    Text::both("logits  = W_head rms_norm(Σ_c pre[c] h_c)"),
+    Text::both("draft_i = argmax( W_head rms_norm(x_i) + M_head M_embed[draft_{i-1}] )"),
+    Text::both("conf_i  = sigmoid( W_c [x_i, M_embed[draft_{i-1}]] )"),
 ];
 
 /// The chapter.
@@ -153,7 +153,7 @@ fn logits_again(run: &Run, last: usize) -> Check {
     let x = rms_norm(&x, &head.norm, config.norm_eps);
     let logits = wide(&head.head.matvec(&narrow(&x)));
     let what = Text::new(
-        "Logit tính lại được từ bốn luồng của lớp cuối: gộp, chuẩn hóa, nhân",
+        "Logit tính lại được từ bốn luồng của lớp cuối: gộp, chuẩn hoá, nhân",
         "Logits, computed again from the last layer's streams: collapse, norm, product",
     );
     Check::within(what, distance(run.seen.row(Tap::Logits, 0, 0), &logits), SAME)

@@ -41,7 +41,7 @@ pub fn find(code: &str) -> Option<&'static Block> {
 }
 
 /// A chapter to fill in. Code and name come from [`ORDER`].
-fn begin(look_for: Text, happens: Text, formula: &'static [&'static str]) -> Chapter {
+fn begin(look_for: Text, happens: Text, formula: &'static [Text]) -> Chapter {
     Chapter {
         code: "",
         name: Text::new("", ""),
