@@ -181,3 +181,23 @@ fn planted_mistakes() {
         assert_eq!(seen_by(&checkpoint, mistake), blocks, "{}", mistake.name());
     }
 }
+
+/// The command: JSON and text on stdout, exit codes, no escape codes into a pipe.
+#[test]
+fn command_line() {
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_flash890"));
+        let output = command.arg("lab").args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, text, _) = run(&["--text", "a", "--no-image", "--lang", "vi", "--block", "6a"]);
+    assert_eq!(code, Some(0));
+    assert!(text.contains("[6A]") && !text.contains("[5A]") && !text.contains('\u{1b}'));
+    assert!(text.ends_with("phép kiểm đạt, 0 không đạt\n"), "{text}");
+    let (code, json, _) = run(&["--text", "a", "--no-image", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, json["failed"].as_u64()), (Some(0), Some(0)));
+    let (code, _, error) = run(&["--text", "a", "--no-image", "--token", "7"]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("positions 0 to 1"), "{error}");
+}

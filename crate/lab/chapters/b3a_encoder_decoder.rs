@@ -16,7 +16,7 @@ const LOOK_FOR: Text = Text::new(
      passes every layer.",
 );
 const HAPPENS: Text = Text::new(
-    "Nửa đầu là encoder (bộ mã hoá), nửa sau là decoder (bộ giải mã), cả hai đều nhân quả: không token nào nhìn về phía sau nó. Chỉ bốn \
+    "Nửa đầu là encoder (bộ mã hoá), nửa sau là decoder (bộ giải mã), cả hai đều nhân quả: không token nào nhìn về phía sau nó. Chỉ các \
      lớp nguồn ghi KV toàn cục, và mọi lớp decoder đọc cùng một bản do lớp nguồn cuối ghi. Vì vậy prompt chỉ cần encoder và phép chiếu KV \
      ấy; decoder chỉ phải chạy cho đoạn đuôi mà cửa sổ của các bước decode sẽ nhìn tới. Full: tự nén và tự chọn; Reindex: đọc KV của lớp \
      khác nhưng tự chọn; Reuse: dùng lại cả KV lẫn danh sách đã chọn.",
