@@ -115,6 +115,6 @@ mod tests {
         let mut out = String::new();
         render(&mut out, &table, Style { lang: Lang::En, colour: false });
         let lines: Vec<&str> = out.lines().collect();
-        assert_eq!(lines, ["    token         x", "    “đ”    12.50", "    BOS     0.001000", "    a       3"]);
+        assert_eq!(lines, ["    token          x", "    “đ”    12.50", "    BOS     0.001000", "    a       3"]);
     }
 }
