@@ -9,6 +9,7 @@ mod console;
 mod generate;
 mod hints;
 mod inspect;
+mod lab;
 mod make_tiny;
 mod memory;
 mod model;
@@ -35,6 +36,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Follow one token through the ten blocks, with numbers and checks (theo một token qua mười khối).
+    Lab(lab::LabArgs),
     /// Answer a prompt (trả lời một câu hỏi).
     Generate(generate::GenerateArgs),
     /// Show what a checkpoint holds, from its headers (xem nội dung của một mô hình).
@@ -59,6 +62,7 @@ pub fn main() -> ExitCode {
     };
     let console = Console::new(cli.lang.unwrap_or_else(|| Lang::from_env(|name| std::env::var(name).ok())));
     let done = match cli.command {
+        Command::Lab(args) => lab::run(args, &console),
         Command::Generate(args) => generate::run(args, &console),
         Command::Inspect(args) => inspect::run(args, &console),
         Command::Parity(args) => parity::run(args, &console),

@@ -1,7 +1,10 @@
 //! The two languages of everything a person reads: Vietnamese and English. Errors of the library stay English.
 
-/// Language of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+use serde::Serialize;
+
+/// A language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Lang {
     /// Vietnamese.
     Vi,
@@ -11,6 +14,9 @@ pub enum Lang {
 }
 
 impl Lang {
+    /// Both languages.
+    pub const ALL: [Lang; 2] = [Lang::Vi, Lang::En];
+
     /// The language of a code such as `vi`, `en`, `vi-VN` or `vi_VN.UTF-8`; `None` for any other language.
     pub fn from_code(code: &str) -> Option<Lang> {
         match code.split(['-', '_', '.', '@']).next()?.to_ascii_lowercase().as_str() {

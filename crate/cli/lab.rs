@@ -1,0 +1,79 @@
+//! `flash890 lab`: one token through the ten blocks, with numbers and checks.
+
+use super::console::Console;
+use crate::error::{Error, Result};
+use crate::lab::chapters;
+use crate::lab::prompt::{Picture, Request};
+use crate::lab::run::Run;
+use crate::lab::terminal::{self, Style};
+use crate::weights::{Checkpoint, tiny};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Options of `lab`.
+#[derive(Debug, clap::Args)]
+pub(super) struct LabArgs {
+    /// Text to run instead of the built-in sentence.
+    #[arg(long)]
+    text: Option<String>,
+    /// Picture to put in front of the text (PNG, JPEG, WebP); otherwise the lab draws a small one.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_image")]
+    image: Option<PathBuf>,
+    /// Run without a picture.
+    #[arg(long)]
+    no_image: bool,
+    /// Checkpoint folder; otherwise a small untrained model with the released structure.
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// Show one block only: 1A 1B 2A 3A 3B 3C 4A 6A 5A 6B.
+    #[arg(long, value_name = "CODE", value_parser = block)]
+    block: Option<String>,
+    /// Position of the token to follow; otherwise the last.
+    #[arg(long, value_name = "N")]
+    token: Option<usize>,
+    /// Print everything as JSON, in both languages.
+    #[arg(long)]
+    json: bool,
+}
+
+fn block(code: &str) -> std::result::Result<String, String> {
+    let codes = || crate::blocks::ORDER.iter().map(|block| block.code).collect::<Vec<_>>().join(" ");
+    chapters::find(code).map(|block| block.code.to_string()).ok_or_else(|| format!("needed one of {}", codes()))
+}
+
+/// Runs the lab and prints it; `false` if a check failed.
+///
+/// # Errors
+/// Files that cannot be read, and whatever the run says.
+pub(super) fn run(args: LabArgs, console: &Console) -> Result<bool> {
+    let lang = console.lang;
+    let picture = match &args.image {
+        Some(path) => Picture::Given(crate::image::decode(&read(path)?)?),
+        None if args.no_image => Picture::None,
+        None => Picture::Generated,
+    };
+    let text = args.text.unwrap_or_else(|| crate::lab::SENTENCE.get(lang).to_string());
+    let request = Request { text, picture, token: args.token };
+    let checkpoint = match args.model {
+        Some(folder) => pollster::block_on(Checkpoint::open_dir(folder))?,
+        None => pollster::block_on(tiny::lab())?,
+    };
+    let run = pollster::block_on(Run::new(Arc::new(checkpoint), request))?;
+    let lab = crate::lab::report(&run, args.block.as_deref());
+
+    let text = if args.json {
+        let problem = |error: serde_json::Error| Error::Integrity(format!("the lab as JSON: {error}"));
+        serde_json::to_string_pretty(&lab).map_err(problem)? + "\n"
+    } else {
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colour = !no_colour && std::io::stdout().is_terminal();
+        terminal::render(&lab, Style { lang, colour })
+    };
+    console.print(&text)?;
+    Ok(lab.failed == 0)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|source| Error::Io { path: path.display().to_string(), source })
+}
