@@ -2,7 +2,7 @@
 //!
 //! The appendix was computed by another program, whose sums run in another order. Where the specification gives no order, an f32 sum may differ
 //! in its last bit, and a bf16 rounding right behind it may then fall on the other side. In the main run of E.2 that happens nowhere. It
-//! happens once in the image variant and in two of the planted mistakes; [`nudged`] shows for these that the printed digits are one last bit away.
+//! happens once in the image variant, where [`nudged`] shows that the printed digits are one last bit away, and in one of the planted mistakes.
 
 mod support;
 
@@ -71,7 +71,7 @@ fn assert_close(actual: &[f32], expected: &[f32], tolerance: f32) {
     assert!(actual.iter().zip(expected).all(near), "{actual:?} against {expected:?}");
 }
 
-/// The model with every weight of the mHC projections, whose f32 sums have no prescribed order, left alone or moved to a neighbouring f32
+/// The model with every weight of the mHC projections, whose sums have no prescribed order, left alone or moved to a neighbouring f32
 /// number: noise of the size of one rounding of such a sum.
 fn nudged(mut model: Reference, seed: u32) -> Reference {
     let stream = Stream::new(&format!("nudge {seed}"));
@@ -196,10 +196,10 @@ const IMAGE_TOP: [(usize, f32); 5] = [(72, 3.37506), (86, 3.07185), (73, 2.79787
 const IMAGE_ARG_MAX: [usize; 21] =
     [103, 91, 7, 106, 4, 109, 31, 34, 85, 125, 95, 75, 94, 2, 75, 68, 101, 40, 29, 87, 72];
 
-/// The image variant, to the printed digits, with the mHC sums rounded as in seed 9; the next test is without.
+/// The image variant, to the printed digits, with the mHC sums rounded as in seed 35; the next test is without.
 #[test]
 fn image_variant() {
-    let logits = logits(&nudged(image_model(), 9), &appendix_e::image_prompt());
+    let logits = logits(&nudged(image_model(), 35), &appendix_e::image_prompt());
     assert_top(last(&logits), &IMAGE_TOP, LOGITS);
     assert_eq!(arg_max(&logits), IMAGE_ARG_MAX);
 }
@@ -244,10 +244,7 @@ fn planted_mistakes_give_the_diagnosis_table() {
     let right = logits(&appendix_e::load(&checkpoint, context()), &text());
     assert_eq!(DIAGNOSIS.map(|line| line.0), Mistake::ALL);
     for (mistake, top, largest) in DIAGNOSIS {
-        let mut model = appendix_e::load(&checkpoint, context().with_mistake(mistake));
-        if mistake == Mistake::PreNotLagged {
-            model = nudged(model, PRE_NOT_LAGGED_SEED);
-        }
+        let model = appendix_e::load(&checkpoint, context().with_mistake(mistake));
         let wrong = logits(&model, &text());
         let difference = last(&wrong).iter().zip(last(&right)).map(|(w, r)| (w - r).abs()).fold(0.0, f32::max);
         if mistake == Mistake::QueryHeadNorm {
@@ -263,9 +260,6 @@ fn planted_mistakes_give_the_diagnosis_table() {
         assert!((difference - largest).abs() < 1e-3, "{}: {difference} against {largest}", mistake.name());
     }
 }
-
-/// A seed of [`nudged`] with which the line "pre not lagged" has the printed digits; without, they are off by 0.003 and 0.03.
-const PRE_NOT_LAGGED_SEED: u32 = 2;
 
 /// The vision tower of E.3, within two bf16 units in the last place.
 #[test]

@@ -51,7 +51,7 @@ pub fn mixes(config: &Config, weights: &Weights, streams: &[f32], n: usize) -> M
     let lanes = config.hc_mult;
     let width = lanes * config.dim;
     let mut out = Mixes { pre: Vec::new(), post: Vec::new(), comb: Vec::new() };
-    let projected = weights.projection.matmul(streams, n);
+    let projected = project(&weights.projection, streams, n);
     for (f, m) in streams.chunks_exact(width).zip(projected.chunks_exact(2 * lanes + lanes * lanes)) {
         let mean_square = f.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>() / width as f64;
         let rho = (1.0 / (mean_square + f64::from(config.norm_eps)).sqrt()) as f32;
@@ -61,6 +61,22 @@ pub fn mixes(config: &Config, weights: &Weights, streams: &[f32], n: usize) -> M
         let mut comb: Vec<f32> = (0..lanes * lanes).map(|i| at(2 * lanes + i, weights.scale[2])).collect();
         sinkhorn(&mut comb, lanes, config.hc_sinkhorn_iters, config.hc_eps);
         out.comb.extend(comb);
+    }
+    out
+}
+
+/// `fn f` for `n` tokens, summed in f64: coefficients of all that follows, and the one projection of the model without a prescribed order of
+/// summation. `[n, 2 h + h^2]`
+fn project(projection: &Matrix, streams: &[f32], n: usize) -> Vec<f32> {
+    let (mixes, width) = (projection.rows(), projection.cols());
+    let mut weights = vec![0.0; width];
+    let mut out = vec![0.0; n * mixes];
+    for mix in 0..mixes {
+        projection.decode_row(mix, &mut weights);
+        for (token, f) in streams.chunks_exact(width).enumerate() {
+            let products = f.iter().zip(&weights).map(|(&f, &w)| f64::from(f) * f64::from(w));
+            out[token * mixes + mix] = products.sum::<f64>() as f32;
+        }
     }
     out
 }
