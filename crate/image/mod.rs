@@ -7,7 +7,7 @@
 //!                    +---plan-----+--token_types--> START (IMAGE.. NEW_LINE).. END
 //! ```
 //!
-//! Only [`decode`] depends on a decoder library, and only natively: a browser decodes by itself (`createImageBitmap`)
+//! Only [`decode()`] depends on a decoder library, and only natively: a browser decodes by itself (`createImageBitmap`)
 //! and hands over an [`Rgb`]. Everything after that is the same code on both, to the bit.
 //!
 //! ```

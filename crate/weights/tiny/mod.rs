@@ -1,6 +1,6 @@
 //! Writes small checkpoints in the released layout, with weights that follow from their names (appendix E.1 of the specification).
 //!
-//! The same spec gives the same bytes on every machine: no clock, no random numbers, no transcendental functions. [`lab`] is the checkpoint
+//! The same spec gives the same bytes on every machine: no clock, no random numbers, no transcendental functions. [`lab()`] is the checkpoint
 //! that is used when no model is given.
 
 mod lab;
