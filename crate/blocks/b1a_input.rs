@@ -21,7 +21,7 @@ use crate::numerics::rope::vision_frequencies;
 use rayon::prelude::*;
 
 /// Epsilon of the ViT's norms (section N.8).
-const VIT_EPS: f32 = 1e-6;
+pub(crate) const VIT_EPS: f32 = 1e-6;
 
 /// A prompt: ids, what each position is, and the rows that pictures bring.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -217,7 +217,7 @@ fn normed(numerics: Precision, x: &[f32], weight: &[f32]) -> Vec<f32> {
 }
 
 /// Angles of every patch: the first half of a head's pairs turns with the row, the second with the column.
-fn grid_angles(config: &VisionConfig, rows: usize, cols: usize) -> Vec<Vec<(f32, f32)>> {
+pub(crate) fn grid_angles(config: &VisionConfig, rows: usize, cols: usize) -> Vec<Vec<(f32, f32)>> {
     let frequencies = vision_frequencies(config.dim / config.n_heads, config.rope_theta);
     let turn = |at: usize, f: f32| {
         let angle = f64::from(at as f32 * f);

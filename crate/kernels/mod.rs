@@ -17,6 +17,7 @@ pub mod index;
 pub mod input;
 pub mod linear;
 pub mod norm;
+pub mod vision;
 
 use crate::gpu::Kernel;
 
@@ -46,4 +47,10 @@ pub const ALL: &[&Kernel] = &[
     &norm::fake_quant::KERNEL,
     &norm::rms_norm::KERNEL,
     &norm::rope::KERNEL,
+    &vision::add_bias::KERNEL,
+    &vision::residual_add::KERNEL,
+    &vision::unfold::KERNEL,
+    &vision::vit_attention::KERNEL,
+    &vision::vit_rope::KERNEL,
+    &vision::vit_swiglu::KERNEL,
 ];

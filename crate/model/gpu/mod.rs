@@ -7,11 +7,12 @@
 mod record;
 mod scratch;
 mod state;
+mod vision;
 mod weights;
 
 pub use state::GpuState;
 
-use crate::blocks::b1a_input::{self, Prompt, Vision};
+use crate::blocks::b1a_input::Prompt;
 use crate::blocks::b1b_engram::Hash;
 use crate::blocks::context::Context;
 use crate::config::Config;
@@ -26,6 +27,7 @@ use crate::numerics::precision::Precision;
 use crate::weights::Checkpoint;
 use std::cell::RefCell;
 use std::sync::Arc;
+use vision::GpuVision;
 use weights::{GpuHead, GpuLayer};
 
 /// Rows that one call feeds at most.
@@ -47,11 +49,11 @@ pub struct GpuModel {
     checkpoint: Arc<Checkpoint>,
 }
 
-/// What stays on the CPU: the vision tower, and the learned rows that frame a picture.
+/// What pictures need: the learned rows that frame them, which stay on the CPU, and the vision tower.
 #[derive(Debug)]
 struct Input {
     marks: [Vec<f32>; 3],
-    vision: Option<Vision>,
+    vision: Option<GpuVision>,
 }
 
 /// What a call leaves to look at.
@@ -86,7 +88,11 @@ impl GpuModel {
         progress(0, parts, "embedding");
         let input = loader.input().await?;
         let embed = weights::embedding(&gpu, &input.embed)?;
-        let input = Input { marks: input.image_marks.unwrap_or_default(), vision: input.vision };
+        let vision = match (input.vision, &config.vision) {
+            (Some(vision), Some(config)) => Some(GpuVision::new(&gpu, config, vision)?),
+            _ => None,
+        };
+        let input = Input { marks: input.image_marks.unwrap_or_default(), vision };
         let mut layers = Vec::with_capacity(config.n_layers);
         for index in 0..config.n_layers {
             progress(index + 1, parts, &format!("layer {index}"));
@@ -106,15 +112,23 @@ impl GpuModel {
         &self.context.config
     }
 
-    /// Runs a picture's patches through the vision tower, which runs on the CPU: rows for its IMAGE positions `[cells, dim]`.
+    /// Runs a picture's patches through the vision tower and the aligner; rows for its IMAGE positions `[cells, dim]`.
     ///
     /// # Errors
-    /// A checkpoint without a vision tower.
-    pub fn image_rows(&self, patches: &Patches) -> Result<Vec<f32>> {
-        match (&self.input.vision, &self.config().vision) {
-            (Some(vision), Some(config)) => Ok(b1a_input::see(self.context.numerics, config, vision, patches).aligned),
-            _ => Err(Error::Prompt("the prompt has a picture, but this checkpoint has no vision tower".into())),
-        }
+    /// A checkpoint without a vision tower, values that are not those of the grid, [`Error::DoesNotFit`], [`Error::Gpu`].
+    pub async fn image_rows(&self, patches: &Patches) -> Result<Vec<f32>> {
+        self.image_rows_traced(patches, &[], &mut Trace::default()).await
+    }
+
+    /// [`Self::image_rows`] that also reads the named taps back: `patch_embedding`, `vit_block` (its layer is the block), `vit`, `unfolded`.
+    ///
+    /// # Errors
+    /// As [`Self::image_rows`].
+    pub async fn image_rows_traced(&self, patches: &Patches, taps: &[&str], trace: &mut Trace) -> Result<Vec<f32>> {
+        let Some(vision) = &self.input.vision else {
+            return Err(Error::Prompt("the prompt has a picture, but this checkpoint has no vision tower".into()));
+        };
+        vision.see(&self.gpu, &self.pipelines, self.context.numerics, patches, taps, trace).await
     }
 
     /// The state before the first token.
