@@ -50,6 +50,8 @@ pub struct Gpu {
     pub adapter: AdapterSummary,
     /// Limits that were granted.
     pub limits: wgpu::Limits,
+    /// How it was chosen.
+    pub choice: Choice,
     lost: Arc<Mutex<Option<String>>>,
 }
 
@@ -102,12 +104,29 @@ impl Gpu {
                 *lost = Some(format!("{reason:?}: {message}"));
             }
         });
-        Ok(Gpu { device, queue, adapter: found, limits, lost })
+        Ok(Gpu { device, queue, adapter: found, limits, choice: choice.clone(), lost })
     }
 
     /// Why the device was lost, if it was.
     pub fn lost(&self) -> Option<String> {
         self.lost.lock().ok().and_then(|lost| lost.clone())
+    }
+
+    /// A new device on the same adapter, for when this one was lost. What was on the old one is gone.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn reopen(&self) -> Result<Gpu> {
+        let choice = Choice { name: Some(self.adapter.name.clone()), ..self.choice.clone() };
+        Gpu::open(&choice).await
+    }
+
+    /// An error on this device: that it was lost, if it was, and otherwise what `problem` says.
+    pub fn error(&self, problem: String) -> Error {
+        match self.lost() {
+            Some(lost) => Error::Gpu(format!("{} was lost: {lost}", self.adapter.name)),
+            None => Error::Gpu(format!("{problem} on {}", self.adapter.name)),
+        }
     }
 
     /// Runs `work` and turns what validation or memory complains about during it into an error.
@@ -121,6 +140,7 @@ impl Gpu {
         let (validation, memory) = (validation.pop(), memory.pop());
         match validation.await.or(memory.await) {
             Some(error) => Err(Error::Gpu(format!("{what} on {}: {error}", self.adapter.name))),
+            None if self.lost().is_some() => Err(self.error(String::new())),
             None => result,
         }
     }
