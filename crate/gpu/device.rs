@@ -53,6 +53,8 @@ pub struct Gpu {
     /// How it was chosen.
     pub choice: Choice,
     lost: Arc<Mutex<Option<String>>>,
+    /// The first complaint outside of [`Gpu::checked`] that nobody has been told yet.
+    fault: Arc<Mutex<Option<String>>>,
 }
 
 fn instance() -> wgpu::Instance {
@@ -104,7 +106,15 @@ impl Gpu {
                 *lost = Some(format!("{reason:?}: {message}"));
             }
         });
-        Ok(Gpu { device, queue, adapter: found, limits, choice: choice.clone(), lost })
+        // By default such an error ends the process. Here it ends the call whose results it spoils: the next read-back tells.
+        let fault = Arc::new(Mutex::new(None));
+        let witness = fault.clone();
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            if let Ok(mut fault) = witness.lock() {
+                fault.get_or_insert_with(|| error.to_string());
+            }
+        }));
+        Ok(Gpu { device, queue, adapter: found, limits, choice: choice.clone(), lost, fault })
     }
 
     /// Why the device was lost, if it was.
@@ -129,6 +139,22 @@ impl Gpu {
         }
     }
 
+    /// Whether the device still works: it was not lost, and nothing went wrong since the last time somebody asked.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] with what happened.
+    pub fn alive(&self) -> Result<()> {
+        // The loss of a device is only noticed when somebody looks. Errors of looking are those of a lost device.
+        #[cfg(not(target_arch = "wasm32"))]
+        let _ = self.device.poll(wgpu::PollType::Poll);
+        let fault = self.fault.lock().ok().and_then(|mut fault| fault.take());
+        match fault {
+            Some(fault) => Err(self.error(fault)),
+            None if self.lost().is_some() => Err(self.error(String::new())),
+            None => Ok(()),
+        }
+    }
+
     /// Runs `work` and turns what validation or memory complains about during it into an error.
     ///
     /// # Errors
@@ -140,8 +166,7 @@ impl Gpu {
         let (validation, memory) = (validation.pop(), memory.pop());
         match validation.await.or(memory.await) {
             Some(error) => Err(Error::Gpu(format!("{what} on {}: {error}", self.adapter.name))),
-            None if self.lost().is_some() => Err(self.error(String::new())),
-            None => result,
+            None => self.alive().and(result),
         }
     }
 }

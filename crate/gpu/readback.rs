@@ -11,6 +11,7 @@ use std::task::{Poll, Waker};
 /// # Errors
 /// [`Error::Gpu`] if the device was lost or refuses to map.
 pub async fn bytes(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u8>> {
+    gpu.alive()?;
     let size = tensor.buffer.size();
     let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
     let descriptor = wgpu::BufferDescriptor { label: Some("readback"), size, usage, mapped_at_creation: false };
@@ -63,6 +64,8 @@ async fn map(gpu: &Gpu, staging: &wgpu::Buffer) -> Result<()> {
             }
         }
     });
+    // A buffer of a device that is gone cannot be mapped, and nobody would call back.
+    gpu.alive()?;
     #[cfg(not(target_arch = "wasm32"))]
     gpu.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| gpu.error(format!("waiting: {error}")))?;
     let result = std::future::poll_fn(|context| {

@@ -29,7 +29,7 @@ fn lab_model_keeps_890_bytes_per_token() {
     let mut state = model.state().unwrap();
     assert_eq!((state.kv_bytes(), bytes_written(&model, &state)), (0, 0));
     let tail = Prefill { tail: DecoderTail::Last(4), ..Prefill::default() };
-    for (n, how) in [(30, Prefill::default()), (100, tail), (1, tail), (1, tail), (126, tail), (2, tail)] {
+    for (n, how) in [(30, Prefill::default()), (33, tail), (1, tail), (196, tail)] {
         let prompt = text(vocab, n, "890");
         prefill(&model, &mut state, &prompt, how);
         let tokens = state.position;
@@ -74,27 +74,40 @@ fn compare(shares: &mut Shares, actual: &Plane, expected: &Plane) {
     }
 }
 
-/// Stored codes are the reference's, but for values at the border between two codes, which fall to a neighbour.
+/// The rows of a plane as it would keep them in another format.
+fn requantised(plane: &Plane, rows: usize, format: Format) -> Plane {
+    let mut out = Plane::new(format, plane.width);
+    out.extend(&plane.read_from(0)[..rows * plane.width]);
+    out
+}
+
+/// What both engines store, in the codes of the released caches: the same, but for values at the border between two codes, which fall to a
+/// neighbour. The sequence itself runs with f32 caches. With quantised ones a single turned code moves every later layer (section 13.5), and
+/// codes of layer 20 would say nothing about the store; that the store itself is exact is shown bit for bit by the tests of `plane_write`.
 #[test]
 fn stored_codes_are_the_references() {
     assert_eq!(e2m1::PAIRS[0x7f], [-6.0, 6.0], "the order of codes is that of magnitudes, the sign above");
     for checkpoint in [&*T12, &*LAB] {
-        let (kv, numerics) = (Precision::Released, Precision::F32);
-        let (model, reference) = (load(gpu(), checkpoint, numerics, kv), reference(checkpoint, numerics, kv));
+        let f32 = Precision::F32;
+        let (model, reference) = (load(gpu(), checkpoint, f32, f32), reference(checkpoint, f32, f32));
         let prompt = text(model.config().vocab_size, 61, "codes");
-        let (_, state) = all_logits(&model, &prompt, 64);
+        let mut state = model.state().unwrap();
+        prefill(&model, &mut state, &prompt, Prefill::default());
         let mut own = reference.state();
         block_on(reference.prefill(&mut own, &prompt, Prefill::default(), &mut Silent)).unwrap();
         let mut shares = Shares::default();
         for &layer in &model.config().kv_source_layers {
             let [entries, keys] = block_on(state.stored(&model.gpu, layer)).unwrap().unwrap();
             let expected = own.sources[layer].as_ref().unwrap();
-            assert_eq!((entries.format, keys.format), (Format::Kv4, Format::Idx4));
-            compare(&mut shares, &entries, &expected.entries);
-            compare(&mut shares, &keys, &expected.keys);
-            assert_eq!((written(&entries), written(&keys)), (expected.entries.len(), expected.keys.len()));
+            let rows = expected.entries.len();
+            for (plane, expected, format) in
+                [(entries, &expected.entries, Format::Kv4), (keys, &expected.keys, Format::Idx4)]
+            {
+                compare(&mut shares, &requantised(&plane, rows, format), &requantised(expected, rows, format));
+            }
         }
         let all = shares.equal + shares.neighbours + shares.others;
+        println!("{shares:?}");
         assert!(shares.equal as f64 >= 0.995 * all as f64 && shares.others == 0, "{shares:?}");
         assert_eq!(state.kv_bytes(), own.kv_bytes());
     }

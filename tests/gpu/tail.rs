@@ -52,24 +52,22 @@ impl Pair {
 fn tails_of_twelve_layers() {
     let mut pair = Pair::new(&T12);
     let exact = pair.gpu.config().exact_tail();
-    let prompt = text(pair.gpu.config().vocab_size, exact + 90, "tail");
-    for (tail, chunk) in
-        [(1, 64), (1, 7), (16, 64), (16, 1), (65, 64), (exact, 64), (exact, 7), (exact + 89, 64), (exact + 200, 64)]
-    {
+    let prompt = text(pair.gpu.config().vocab_size, exact + 20, "tail");
+    for (tail, chunk) in [(1, 64), (16, 7), (65, 64), (exact, 64), (exact + 200, 64)] {
         pair.restart();
         pair.feed(&prompt, DecoderTail::Last(tail), chunk);
-        pair.decode(&[3, 1, 4]);
+        pair.decode(&[3, 1]);
     }
 }
 
 #[test]
 fn tails_of_the_lab_model() {
     let mut pair = Pair::new(&LAB);
-    let prompt = text(pair.gpu.config().vocab_size, 140, "tail");
+    let prompt = text(pair.gpu.config().vocab_size, 75, "tail");
     for tail in [1, 16, 70, 1000] {
         pair.restart();
         pair.feed(&prompt, DecoderTail::Last(tail), 64);
-        pair.decode(&[3, 1]);
+        pair.decode(&[3]);
     }
 }
 
@@ -95,13 +93,13 @@ fn exact_tail_equals_all() {
 fn turns_and_pictures() {
     let mut pair = Pair::new(&T12);
     let vocab = pair.gpu.config().vocab_size;
-    for (n, tail) in [(100, 8), (90, 4), (3, 4), (20, 30), (70, 66), (5, 1)] {
+    for (n, tail) in [(30, 8), (40, 4), (3, 4), (70, 66), (5, 1)] {
         pair.feed(&text(vocab, n, &format!("turn of {n}")), DecoderTail::Last(tail), 64);
         pair.decode(&[7]);
     }
     pair.feed(&text(vocab, 9, "in full"), DecoderTail::All, 64);
     let picture = golden_prompt("t12", "image");
-    for tail in [3, 16, 25] {
+    for tail in [3, 16] {
         pair.restart();
         pair.feed(&picture, DecoderTail::Last(tail), 7);
         pair.decode(&[2, 8]);

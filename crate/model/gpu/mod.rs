@@ -172,9 +172,7 @@ impl GpuModel {
         trace: &mut Trace,
     ) -> Result<Output> {
         crate::model::reference::check_prompt(self.config(), state.position, prompt, self.input.vision.is_some())?;
-        if self.lost().is_some() {
-            return Err(self.gpu.error(String::new()));
-        }
+        self.gpu.alive()?;
         let begin = state.position;
         state.reserve(&self.gpu, begin + prompt.len()).await?;
         let mut tail = Tail::new(self, state, how.tail, prompt.len()).await?;
