@@ -32,7 +32,6 @@ fn chunks(checkpoint: &Arc<Checkpoint>, n: usize) {
 
 #[test]
 fn chunks_of_twelve_layers() {
-    // Chunks of 64 and the rest; both engines' whole prompts are the reference's here.
     chunks(&T12, 70);
 }
 
