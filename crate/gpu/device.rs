@@ -50,7 +50,11 @@ pub struct Gpu {
     pub adapter: AdapterSummary,
     /// Limits that were granted.
     pub limits: wgpu::Limits,
+    /// How it was chosen.
+    pub choice: Choice,
     lost: Arc<Mutex<Option<String>>>,
+    /// The first complaint outside of [`Gpu::checked`] that nobody has been told yet.
+    fault: Arc<Mutex<Option<String>>>,
 }
 
 fn instance() -> wgpu::Instance {
@@ -102,12 +106,53 @@ impl Gpu {
                 *lost = Some(format!("{reason:?}: {message}"));
             }
         });
-        Ok(Gpu { device, queue, adapter: found, limits, lost })
+        // By default such an error ends the process. Here it ends the call whose results it spoils: the next read-back tells.
+        let fault = Arc::new(Mutex::new(None));
+        let witness = fault.clone();
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            if let Ok(mut fault) = witness.lock() {
+                fault.get_or_insert_with(|| error.to_string());
+            }
+        }));
+        Ok(Gpu { device, queue, adapter: found, limits, choice: choice.clone(), lost, fault })
     }
 
     /// Why the device was lost, if it was.
     pub fn lost(&self) -> Option<String> {
         self.lost.lock().ok().and_then(|lost| lost.clone())
+    }
+
+    /// A new device on the same adapter, for when this one was lost. What was on the old one is gone.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn reopen(&self) -> Result<Gpu> {
+        let choice = Choice { name: Some(self.adapter.name.clone()), ..self.choice.clone() };
+        Gpu::open(&choice).await
+    }
+
+    /// An error on this device: that it was lost, if it was, and otherwise what `problem` says.
+    pub fn error(&self, problem: String) -> Error {
+        match self.lost() {
+            Some(lost) => Error::Gpu(format!("{} was lost: {lost}", self.adapter.name)),
+            None => Error::Gpu(format!("{problem} on {}", self.adapter.name)),
+        }
+    }
+
+    /// Whether the device still works: it was not lost, and nothing went wrong since the last time somebody asked.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] with what happened.
+    pub fn alive(&self) -> Result<()> {
+        // The loss of a device is only noticed when somebody looks. Errors of looking are those of a lost device.
+        #[cfg(not(target_arch = "wasm32"))]
+        let _ = self.device.poll(wgpu::PollType::Poll);
+        let fault = self.fault.lock().ok().and_then(|mut fault| fault.take());
+        match fault {
+            Some(fault) => Err(self.error(fault)),
+            None if self.lost().is_some() => Err(self.error(String::new())),
+            None => Ok(()),
+        }
     }
 
     /// Runs `work` and turns what validation or memory complains about during it into an error.
@@ -121,7 +166,7 @@ impl Gpu {
         let (validation, memory) = (validation.pop(), memory.pop());
         match validation.await.or(memory.await) {
             Some(error) => Err(Error::Gpu(format!("{what} on {}: {error}", self.adapter.name))),
-            None => result,
+            None => self.alive().and(result),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::buffer::Tensor;
 use super::device::Gpu;
-use crate::{Error, Result};
+use crate::Result;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
@@ -11,6 +11,7 @@ use std::task::{Poll, Waker};
 /// # Errors
 /// [`Error::Gpu`] if the device was lost or refuses to map.
 pub async fn bytes(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u8>> {
+    gpu.alive()?;
     let size = tensor.buffer.size();
     let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
     let descriptor = wgpu::BufferDescriptor { label: Some("readback"), size, usage, mapped_at_creation: false };
@@ -19,8 +20,8 @@ pub async fn bytes(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u8>> {
     encoder.copy_buffer_to_buffer(&tensor.buffer, 0, &staging, 0, size);
     gpu.queue.submit([encoder.finish()]);
     map(gpu, &staging).await?;
-    let wrong = |error: String| Error::Gpu(format!("reading {} from {}: {error}", tensor.label, gpu.adapter.name));
-    let view = staging.slice(..).get_mapped_range().map_err(|error| wrong(error.to_string()))?;
+    let view = staging.slice(..).get_mapped_range();
+    let view = view.map_err(|error| gpu.error(format!("reading {}: {error}", tensor.label)))?;
     let bytes = view.to_vec();
     drop(view);
     staging.unmap();
@@ -63,8 +64,10 @@ async fn map(gpu: &Gpu, staging: &wgpu::Buffer) -> Result<()> {
             }
         }
     });
+    // A buffer of a device that is gone cannot be mapped, and nobody would call back.
+    gpu.alive()?;
     #[cfg(not(target_arch = "wasm32"))]
-    gpu.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| Error::Gpu(format!("waiting: {error}")))?;
+    gpu.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|error| gpu.error(format!("waiting: {error}")))?;
     let result = std::future::poll_fn(|context| {
         let Ok(mut mapped) = mapped.lock() else { return Poll::Ready(Ok(())) };
         match mapped.result.take() {
@@ -75,8 +78,5 @@ async fn map(gpu: &Gpu, staging: &wgpu::Buffer) -> Result<()> {
             }
         }
     });
-    result.await.map_err(|error| match gpu.lost() {
-        Some(lost) => Error::Gpu(format!("{} was lost: {lost}", gpu.adapter.name)),
-        None => Error::Gpu(format!("mapping: {error}")),
-    })
+    result.await.map_err(|error| gpu.error(format!("mapping: {error}")))
 }

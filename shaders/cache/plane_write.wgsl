@@ -42,11 +42,12 @@ fn fp8_group(source: u32, slot: u32, first: u32) {
     }
 }
 
-fn fp4_words(source: u32, slot: u32, first: u32, words: u32, scale: f32) {
+// Codes of x * inverse / scale: a power of two comes as its inverse, an E4M3 scale as it is, and nothing is divided.
+fn fp4_words(source: u32, slot: u32, first: u32, words: u32, inverse: f32, scale: f32) {
     for (var word = 0u; word < words; word++) {
         var packed = 0u;
         for (var i = 0u; i < 8u; i++) {
-            packed |= to_e2m1(rows[source + 8u * word + i] / scale) << (4u * i);
+            packed |= quotient_to_e2m1(rows[source + 8u * word + i] * inverse, scale) << (4u * i);
         }
         codes[(slot * p.width + first) / 8u + word] = packed;
     }
@@ -76,9 +77,9 @@ fn plane_write(@builtin(global_invocation_id) id: vec3<u32>) {
             for (var i = 0u; i < 16u; i++) {
                 largest = max(largest, abs(rows[source + i]));
             }
-            let code = to_e4m3(largest / 6.0);
+            let code = sixth_to_e4m3(largest);
             set_scale((slot * p.width + first) / 16u, code);
-            fp4_words(source, slot, first, 2u, e4m3(code));
+            fp4_words(source, slot, first, 2u, 1.0, e4m3(code));
         } else if (FORMAT == 3u) {
             var largest = 7.052966104933725e-38;
             for (var i = 0u; i < 32u; i++) {
@@ -86,7 +87,7 @@ fn plane_write(@builtin(global_invocation_id) id: vec3<u32>) {
             }
             let byte = pow2scale(largest, INV_6);
             set_scale((slot * p.width + first) / 32u, byte);
-            fp4_words(source, slot, first, 4u, e8m0(byte));
+            fp4_words(source, slot, first, 4u, inverse_e8m0(byte), 1.0);
         } else {
             for (var i = 0u; i < 32u; i++) {
                 codes[slot * p.width + first + i] = bitcast<u32>(rows[source + i]);

@@ -21,12 +21,12 @@ var<workgroup> counts: array<vec2<u32>, 64>;   // per thread: entries above the 
 var<workgroup> threshold: u32;
 var<workgroup> wanted: u32;
 
-// Larger score, larger number. 0 is below every score that counts.
+// Larger score, larger number; both zeros the same. 0 is below every score that counts.
 fn ordered(score: f32) -> u32 {
     if (score <= -3.0e38) {
         return 0u;
     }
-    let bits = bitcast<u32>(score);
+    let bits = select(bitcast<u32>(score), 0u, score == 0.0);
     return select(bits | 0x80000000u, ~bits, (bits & 0x80000000u) != 0u);
 }
 

@@ -5,7 +5,7 @@ pub mod pool_pairs;
 
 use crate::Result;
 use crate::blocks::b6a_kv_cache::{Format, Plane};
-use crate::gpu::{Element, Gpu, Tensor};
+use crate::gpu::{Element, Gpu, Tensor, readback};
 
 /// Rows of one width in one storage format, codes and scales apart: the twin of [`Plane`] in GPU memory.
 #[derive(Debug, Clone)]
@@ -42,6 +42,35 @@ impl GpuPlane {
             Format::Kv4 => 2,
             Format::Idx4 => 3,
         }
+    }
+
+    /// Copies all rows to the first rows of `other`, which has the same format and width and at least as many.
+    pub fn copy_to(&self, other: &GpuPlane, encoder: &mut wgpu::CommandEncoder) {
+        for (from, to) in [(&self.codes, &other.codes), (&self.scales, &other.scales)] {
+            encoder.copy_buffer_to_buffer(&from.buffer, 0, &to.buffer, 0, from.buffer.size());
+        }
+    }
+
+    /// Reads all rows back, in the bytes of the reference.
+    ///
+    /// # Errors
+    /// [`crate::Error::Gpu`].
+    pub async fn read(&self, gpu: &Gpu) -> Result<Plane> {
+        let (code_bytes, scale_bytes) = Plane::row_bytes(self.format, self.width);
+        let mut plane = Plane::new(self.format, self.width);
+        if self.format == Format::F32 {
+            plane.values = readback::f32s(gpu, &self.codes_as_f32()).await?;
+            return Ok(plane);
+        }
+        plane.codes = readback::bytes(gpu, &self.codes).await?;
+        plane.codes.truncate(self.capacity * code_bytes);
+        plane.scales = readback::bytes(gpu, &self.scales).await?;
+        plane.scales.truncate(self.capacity * scale_bytes);
+        Ok(plane)
+    }
+
+    fn codes_as_f32(&self) -> Tensor {
+        Tensor { element: Element::F32, shape: vec![self.capacity, self.width], ..self.codes.clone() }
     }
 
     /// Bytes of `rows` rows, codes and scales.

@@ -7,6 +7,7 @@
 mod record;
 mod scratch;
 mod state;
+mod tail;
 mod vision;
 mod weights;
 
@@ -25,13 +26,21 @@ use crate::model::load::{Loader, Progress};
 use crate::model::reference::{Output, Prefill};
 use crate::numerics::precision::Precision;
 use crate::weights::Checkpoint;
+use record::Part;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
+use tail::Tail;
 use vision::GpuVision;
 use weights::{GpuHead, GpuLayer};
 
 /// Rows that one call feeds at most.
 const MOST_ROWS: usize = 64;
+
+/// Rows of the buffers in which `n` rows run: decoding has its own, for all else there is one size.
+fn capacity(n: usize) -> usize {
+    if n == 1 { 1 } else { MOST_ROWS }
+}
 
 /// A model in GPU memory.
 #[derive(Debug)]
@@ -139,10 +148,27 @@ impl GpuModel {
         GpuState::new(&self.gpu, self.config(), self.context.kv, MOST_ROWS)
     }
 
-    /// Feeds a prompt; returns the logits of the last row, or of every row.
+    /// Why the device was lost, if it was: a driver reset, an unplugged card. Everything on it is gone; [`Self::reload`] begins anew.
+    pub fn lost(&self) -> Option<String> {
+        self.gpu.lost()
+    }
+
+    /// The same model on a new device of the same adapter, with its weights read from the checkpoint again. States of the old one are gone:
+    /// their tokens have to be fed again.
     ///
     /// # Errors
-    /// An empty prompt or one beyond the position limit, unknown ids, [`Error::Gpu`], and logits that are not finite.
+    /// As [`Gpu::open`] and [`Self::load`].
+    pub async fn reload(&self) -> Result<Self> {
+        let gpu = self.gpu.reopen().await?;
+        let (numerics, kv) = (self.context.numerics, self.context.kv);
+        Self::load(gpu, self.checkpoint.clone(), numerics, kv, &mut |_, _, _| {}).await
+    }
+
+    /// Feeds a prompt; returns the logits of the last row, or of all that ran through the decoder.
+    ///
+    /// # Errors
+    /// An empty prompt or one beyond the position limit, unknown ids, and [`Error::DoesNotFit`] where the cache cannot grow: found before the
+    /// state is touched. [`Error::Gpu`], and logits that are not finite: the state is not usable any more.
     pub async fn prefill(&self, state: &mut GpuState, prompt: &Prompt, how: Prefill) -> Result<Output> {
         self.prefill_traced(state, prompt, how, &[], &mut Trace::default()).await
     }
@@ -159,23 +185,29 @@ impl GpuModel {
         taps: &[&str],
         trace: &mut Trace,
     ) -> Result<Output> {
-        let config = self.config();
-        crate::model::reference::check_prompt(config, state.position, prompt, self.input.vision.is_some())?;
+        crate::model::reference::check_prompt(self.config(), state.position, prompt, self.input.vision.is_some())?;
+        self.gpu.alive()?;
         let begin = state.position;
+        state.reserve(&self.gpu, begin + prompt.len()).await?;
+        let mut tail = Tail::new(self, state, how.tail, prompt.len()).await?;
+        let part = if tail.is_some() { Part::Encoder } else { Part::Whole };
         let chunk = how.chunk.clamp(1, MOST_ROWS);
         let mut output = Output { logits: Vec::new(), first_row: begin };
-        let mut images = 0;
         for from in (0..prompt.len()).step_by(chunk) {
-            let to = (from + chunk).min(prompt.len());
-            self.feed(state, prompt, from..to, images).await?;
-            images += prompt.types[from..to].iter().filter(|&&t| t == TokenType::Image).count();
-            let capacity = if to - from == 1 { 1 } else { MOST_ROWS };
-            self.run(state, capacity, to - from, taps, trace).await?;
-            state.position = begin + to;
-            if how.all_logits || to == prompt.len() {
-                let rows = if how.all_logits { to - from } else { 1 };
-                output.logits.extend(self.logits(state, capacity, to - from, rows).await?);
+            let range = from..(from + chunk).min(prompt.len());
+            let (n, end) = (range.len(), range.end);
+            let memory = self.memory(state, prompt, range.clone()).await?;
+            self.write_rows(state, prompt, range.clone(), begin + from, &memory)?;
+            self.run(state, (part, n), taps, trace).await?;
+            state.position = begin + end;
+            if let Some(tail) = &mut tail {
+                tail.take(self, state, range, &memory);
+            } else if how.all_logits || end == prompt.len() {
+                output.logits.extend(self.logits(state, n, if how.all_logits { n } else { 1 }).await?);
             }
+        }
+        if let Some(tail) = tail {
+            output = tail.run(self, state, (prompt, begin), how, (taps, trace)).await?;
         }
         if !how.all_logits {
             output.first_row = state.position - 1;
@@ -191,25 +223,25 @@ impl GpuModel {
         Ok(self.prefill(state, &Prompt::text(vec![id]), Prefill::default()).await?.logits)
     }
 
-    /// Writes what a chunk brings: ids, rows of pictures, angles, n-gram rows, and the 64 bytes of the call.
-    async fn feed(
+    /// Writes what the rows at places `range` of a prompt, the first at position `start`, bring along: ids, rows of pictures, angles, n-gram
+    /// rows, and the 64 bytes of the call.
+    fn write_rows(
         &self,
         state: &mut GpuState,
         prompt: &Prompt,
-        range: std::ops::Range<usize>,
-        first_image: usize,
+        range: Range<usize>,
+        start: usize,
+        memory: &[(usize, Vec<f32>)],
     ) -> Result<()> {
-        let (start, n) = (state.position, range.len());
-        let call = Call::new(start, n, 0);
-        state.reserve(&self.gpu, start + n)?;
-        let capacity = if n == 1 { 1 } else { MOST_ROWS };
-        let memory = self.memory(state, prompt, range.clone()).await?;
-        let scratch = state.scratch(&self.gpu, self.config(), capacity)?;
-        call.write(&self.gpu, &scratch.call);
-        scratch.write_prompt(&self.gpu, prompt, range, first_image, &self.input.marks, self.config().dim);
+        let (n, oldest) = (range.len(), state.decoder_oldest);
+        let images = prompt.types[..range.start].iter().filter(|&&t| t == TokenType::Image).count();
+        let scratch = state.scratch(&self.gpu, self.config(), capacity(n))?;
+        Call::new(start, n, 0).write(&self.gpu, &scratch.call);
+        Call::new(start, n, oldest).write(&self.gpu, &scratch.decoder_call);
+        scratch.write_prompt(&self.gpu, prompt, range, images, &self.input.marks, self.config().dim);
         scratch.write_angles(&self.gpu, &self.context, start, n);
         for (layer, rows) in memory {
-            scratch.write_memory(&self.gpu, layer, &rows);
+            scratch.write_memory(&self.gpu, *layer, rows);
         }
         Ok(())
     }
@@ -219,7 +251,7 @@ impl GpuModel {
         &self,
         state: &mut GpuState,
         prompt: &Prompt,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
     ) -> Result<Vec<(usize, Vec<f32>)>> {
         let most = self.config().engram_max_ngram_size;
         let before = state.engram_history.len();
@@ -242,16 +274,15 @@ impl GpuModel {
         Ok(memory)
     }
 
-    /// Submits the layers' plan, in pieces only if something is traced.
+    /// Submits a part's plan for `n` rows, in pieces only if something is traced.
     async fn run(
         &self,
         state: &mut GpuState,
-        capacity: usize,
-        n: usize,
+        (part, n): (Part, usize),
         taps: &[&str],
         trace: &mut Trace,
     ) -> Result<()> {
-        let plan = self.plan(state, capacity).await?;
+        let plan = self.plan(state, part, capacity(n)).await?;
         if taps.is_empty() {
             plan.run(&self.gpu);
             return Ok(());
@@ -263,7 +294,7 @@ impl GpuModel {
             self.gpu.queue.submit([encoder.finish()]);
             done = tap.after;
             let values = readback::f32s(&self.gpu, &tap.tensor).await?;
-            let row = tap.tensor.len() / capacity;
+            let row = tap.tensor.len() / capacity(n);
             trace.tensors.push((tap.name, tap.layer, n, values[..n * row].to_vec()));
         }
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
@@ -272,9 +303,9 @@ impl GpuModel {
         Ok(())
     }
 
-    /// The plan of `capacity` rows on this state, recorded if it is new or the cache has grown.
-    async fn plan(&self, state: &mut GpuState, capacity: usize) -> Result<Arc<Plan>> {
-        if let Some(plan) = state.plans.get(&capacity) {
+    /// The plan of a part for `capacity` rows on this state, recorded if it is new or the cache has grown.
+    async fn plan(&self, state: &mut GpuState, part: Part, capacity: usize) -> Result<Arc<Plan>> {
+        if let Some(plan) = state.plans.get(&(part, capacity)) {
             return Ok(plan.clone());
         }
         let plan = self
@@ -282,29 +313,19 @@ impl GpuModel {
             .checked("recording a plan", || {
                 let mut pipelines = self.pipelines.borrow_mut();
                 let mut planner = Planner::new(&self.gpu, &mut pipelines);
-                record::layers(self, &mut planner, state, capacity)?;
+                record::part(self, &mut planner, state, (part, capacity))?;
                 Ok(Arc::new(planner.finish()))
             })
             .await?;
-        state.plans.insert(capacity, plan.clone());
+        state.plans.insert((part, capacity), plan.clone());
         Ok(plan)
     }
 
-    /// Final norm and head for the last `rows` of `n` rows.
-    async fn logits(&self, state: &mut GpuState, capacity: usize, n: usize, rows: usize) -> Result<Vec<f32>> {
-        let plan = self
-            .gpu
-            .checked("recording the head", || {
-                let mut pipelines = self.pipelines.borrow_mut();
-                let mut planner = Planner::new(&self.gpu, &mut pipelines);
-                record::head(self, &mut planner, state, capacity)?;
-                Ok(planner.finish())
-            })
-            .await?;
-        plan.run(&self.gpu);
+    /// Final norm and head for the last `rows` of the `n` rows that ran last.
+    async fn logits(&self, state: &mut GpuState, n: usize, rows: usize) -> Result<Vec<f32>> {
+        self.plan(state, Part::Head, capacity(n)).await?.run(&self.gpu);
         let vocab = self.config().vocab_size;
-        let scratch = state.scratch(&self.gpu, self.config(), capacity)?;
-        let all = readback::f32s(&self.gpu, &scratch.logits).await?;
+        let all = readback::f32s(&self.gpu, &state.made_scratch(capacity(n)).logits).await?;
         let logits = all[(n - rows) * vocab..n * vocab].to_vec();
         crate::model::reference::check_finite(crate::blocks::tap::Tap::Logits, self.config().n_layers, &logits)?;
         Ok(logits)

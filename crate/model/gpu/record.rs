@@ -7,7 +7,8 @@ use super::weights::{GpuCompressor, GpuLayer};
 use crate::blocks::tap::Tap;
 use crate::error::Result;
 use crate::gpu::{Planner, Tensor};
-use crate::kernels::cache::{plane_write, pool_pairs};
+use crate::kernels::attend::attention;
+use crate::kernels::cache::{GpuPlane, plane_write, pool_pairs};
 use crate::kernels::experts::{experts_down, experts_up, route, swiglu};
 use crate::kernels::hyper::{collapse_norm, hc_expand, hc_mixes, stream_mean};
 use crate::kernels::index::{candidate_blocks, index_scores, top_k};
@@ -17,6 +18,19 @@ use crate::kernels::norm::fake_quant::{self, Grid};
 use crate::kernels::norm::{rms_norm, rope};
 use crate::numerics::precision::Precision;
 
+/// What a plan runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// Embedding and all layers.
+    Whole,
+    /// Embedding, the layers before the last KV source, and what that source leaves behind for every token.
+    Encoder,
+    /// The rest, on rows that left the encoder: the last KV source without its caches, and the layers after it.
+    Decoder,
+    /// Final norm and head.
+    Head,
+}
+
 /// One layer's recording: the model, the state, and the buffers of a number of rows.
 struct Recorder<'a, 'b> {
     model: &'a GpuModel,
@@ -24,28 +38,46 @@ struct Recorder<'a, 'b> {
     state: &'a GpuState,
     s: &'a Scratch,
     n: usize,
+    /// In a tail: the window of the last KV source, whose own ring is already at the prompt's end.
+    tail_ring: Option<&'a GpuPlane>,
 }
 
-/// Records embedding and all layers for `capacity` rows.
-pub(super) fn layers(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState, capacity: usize) -> Result<()> {
-    let s = state.made_scratch(capacity);
-    let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
-    embed::record(planner, inputs, &s.call, capacity)?;
-    let mut recorder = Recorder { model, planner, state, s, n: capacity };
-    for index in 0..model.config().n_layers {
-        recorder.layer(index)?;
+/// Records a part of the model for `capacity` rows.
+pub(super) fn part(
+    model: &GpuModel,
+    planner: &mut Planner<'_>,
+    state: &GpuState,
+    (part, capacity): (Part, usize),
+) -> Result<()> {
+    if part == Part::Head {
+        return head(model, planner, state, capacity);
     }
-    Ok(())
+    let s = state.made_scratch(capacity);
+    let (end, split) = (model.config().n_layers, model.config().last_kv_source().unwrap_or(0));
+    let tail_ring = state.tail_ring.as_ref().filter(|_| part == Part::Decoder);
+    let mut recorder = Recorder { model, planner, state, s, n: capacity, tail_ring };
+    if part != Part::Decoder {
+        let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
+        embed::record(recorder.planner, inputs, &s.call, capacity)?;
+    }
+    match part {
+        Part::Encoder => {
+            (0..split).try_for_each(|index| recorder.layer(index))?;
+            recorder.feed_source(split)
+        }
+        Part::Decoder => (split..end).try_for_each(|index| recorder.layer(index)),
+        _ => (0..end).try_for_each(|index| recorder.layer(index)),
+    }
 }
 
 /// Records final norm and head for all rows.
-pub(super) fn head(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState, capacity: usize) -> Result<()> {
+fn head(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState, capacity: usize) -> Result<()> {
     let (s, numerics, eps) = (state.made_scratch(capacity), model.context.numerics, model.config().norm_eps);
     collapse_norm::record(planner, [&s.streams, &s.pre_ffn, &model.head.norm, &s.x], capacity, eps, numerics)?;
     linear::record(planner, &model.head.head, [&s.x, &s.logits], &s.call, 1, Precision::F32)
 }
 
-impl Recorder<'_, '_> {
+impl<'a> Recorder<'a, '_> {
     fn numerics(&self) -> Precision {
         self.model.context.numerics
     }
@@ -79,10 +111,34 @@ impl Recorder<'_, '_> {
         rope::record(self.planner, angles, x, shape, back, numerics)
     }
 
+    /// Whether this layer runs on rows that [`Self::feed_source`] has seen.
+    fn is_fed(&self, index: usize) -> bool {
+        self.tail_ring.is_some() && Some(index) == self.model.config().last_kv_source()
+    }
+
+    /// The call as a layer's attention sees it.
+    fn call(&self, index: usize) -> &'a Tensor {
+        let is_after = self.model.config().last_kv_source().is_some_and(|split| index > split);
+        if is_after { &self.s.decoder_call } else { &self.s.call }
+    }
+
+    /// Only what the last KV source leaves behind for later: n-gram memory in the streams, entries, keys and window rows (section 4.5a).
+    fn feed_source(&mut self, index: usize) -> Result<()> {
+        let (model, s) = (self.model, self.s);
+        let layer = &model.layers[index];
+        self.engram(index, layer)?;
+        self.collapse(&s.pre_ffn, &layer.attn_norm)?;
+        let x = self.quantised(&s.x, &s.x_q)?;
+        self.window_rows(index, layer, x)?;
+        layer.compressor.as_ref().map_or(Ok(()), |compressor| self.compress(index, compressor))
+    }
+
     fn layer(&mut self, index: usize) -> Result<()> {
         let (model, s) = (self.model, self.s);
         let (layer, config) = (&model.layers[index], model.config());
-        self.engram(index, layer)?;
+        if !self.is_fed(index) {
+            self.engram(index, layer)?;
+        }
         if let Some(target) = config.dspark_target_layer_ids.iter().position(|&l| l == index) {
             stream_mean::record(self.planner, &s.streams, &s.target_hidden, target, self.n, self.numerics())?;
         }
@@ -142,12 +198,8 @@ impl Recorder<'_, '_> {
         self.rotate(&angles, &s.q, config.n_heads, config.head_dim, false)?;
         self.planner.tap(Tap::Query.name(), index, &s.q);
 
-        self.linear(&layer.wkv, x, &s.kv_raw)?;
-        self.norm(&layer.kv_norm, &s.kv_raw, &s.kv)?;
-        self.rotate(&angles, &s.kv, 1, config.head_dim, false)?;
-        let ring = &state.rings[index];
-        plane_write::record(self.planner, &s.kv, ring, &s.call, 0, self.n)?;
-        if let Some(compressor) = &layer.compressor {
+        let ring = self.window_rows(index, layer, x)?;
+        if let Some(compressor) = layer.compressor.as_ref().filter(|_| !self.is_fed(index)) {
             self.compress(index, compressor)?;
         }
         if let Some((wq_b, weights_proj)) = &layer.indexer {
@@ -160,21 +212,26 @@ impl Recorder<'_, '_> {
             Some(source) => (&state.sources[&source].entries, config.index_topk),
             None => (ring_as_entries(state, index), 0),
         };
-        let tensors = [&s.q, &s.topk, &layer.sink, &s.heads];
-        crate::kernels::attend::attention::record(
-            self.planner,
-            tensors,
-            (ring, entries),
-            &s.call,
-            config,
-            k,
-            numerics,
-        )?;
+        let (tensors, call) = ([&s.q, &s.topk, &layer.sink, &s.heads], self.call(index));
+        attention::record(self.planner, tensors, (ring, entries), call, config, k, numerics)?;
         self.rotate(&angles, &s.heads, config.n_heads, config.head_dim, true)?;
         self.planner.tap(Tap::Heads.name(), index, &s.heads);
         linear::record(self.planner, &layer.wo_a, [&s.heads, &s.low], &s.call, config.o_groups, numerics)?;
         let low = self.quantised(&s.low, &s.low_q)?;
         self.linear(&layer.wo_b, low, &s.y)
+    }
+
+    /// Projects, norms, rotates and writes window rows of `x`, the attention input as a quantised matrix sees it; returns their ring.
+    fn window_rows(&mut self, index: usize, layer: &GpuLayer, x: &Tensor) -> Result<&'a GpuPlane> {
+        let s = self.s;
+        self.linear(&layer.wkv, x, &s.kv_raw)?;
+        self.norm(&layer.kv_norm, &s.kv_raw, &s.kv)?;
+        let angles = self.angles(index).clone();
+        self.rotate(&angles, &s.kv, 1, self.model.config().head_dim, false)?;
+        let own = &self.state.rings[index];
+        let ring = if self.is_fed(index) { self.tail_ring.unwrap_or(own) } else { own };
+        plane_write::record(self.planner, &s.kv, ring, &s.call, 0, self.n)?;
+        Ok(ring)
     }
 
     /// 3B and 6A at a KV source: latents, index keys, entries.
@@ -266,7 +323,7 @@ impl Recorder<'_, '_> {
 }
 
 /// Window-only layers read no entries, but the kernel's bindings must not be empty, nor name the ring twice: another layer's plane serves.
-fn ring_as_entries(state: &GpuState, index: usize) -> &crate::kernels::cache::GpuPlane {
+fn ring_as_entries(state: &GpuState, index: usize) -> &GpuPlane {
     state
         .sources
         .values()

@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Scratch {
     pub(super) call: Tensor,
+    /// The same call for decoder layers, whose rings may begin later.
+    pub(super) decoder_call: Tensor,
     pub(super) ids: Tensor,
     pub(super) images: Tensor,
     pub(super) image_rows: Tensor,
@@ -85,6 +87,7 @@ impl Scratch {
         }
         Ok(Scratch {
             call: Call::buffer(gpu)?,
+            decoder_call: Call::buffer(gpu)?,
             ids: u("ids", &[n])?,
             images: u("images", &[n])?,
             image_rows: f("image rows", &[n, dim])?,

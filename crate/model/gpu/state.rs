@@ -1,7 +1,8 @@
 //! What one sequence carries, in GPU memory: the twin of [`State`](crate::blocks::b6a_kv_cache::State).
 
+use super::record::Part;
 use super::scratch::Scratch;
-use crate::blocks::b6a_kv_cache::Format;
+use crate::blocks::b6a_kv_cache::{Format, Plane};
 use crate::config::Config;
 use crate::error::Result;
 use crate::gpu::{Element, Gpu, Plan, Tensor};
@@ -41,8 +42,14 @@ pub struct GpuState {
     pub(super) rings: Vec<GpuPlane>,
     pub(super) sources: BTreeMap<usize, GpuSource>,
     pub(super) scores: BTreeMap<usize, Scores>,
-    pub(super) plans: BTreeMap<usize, Arc<Plan>>,
+    /// By part of the model and rows.
+    pub(super) plans: BTreeMap<(Part, usize), Arc<Plan>>,
+    /// Position of the oldest row in the rings of the layers after the last KV source: a tail leaves older ones out (section 4.5a).
+    pub(super) decoder_oldest: usize,
+    /// Window of the last KV source while a tail runs; made for the first tail.
+    pub(super) tail_ring: Option<GpuPlane>,
     scratch: BTreeMap<usize, Scratch>,
+    /// Tokens that the caches have room for.
     capacity: usize,
 }
 
@@ -54,8 +61,9 @@ impl GpuState {
         let ring = |layer| GpuPlane::new(gpu, &format!("ring {layer}"), pick(Format::Fp8), config.head_dim, slots);
         let mut sources = BTreeMap::new();
         for &layer in &config.kv_source_layers {
+            let rows = FIRST_ENTRIES.div_ceil(config.ratio(layer).max(1));
             let plane = |what: &str, format, width| {
-                GpuPlane::new(gpu, &format!("{what} of layer {layer}"), pick(format), width, FIRST_ENTRIES)
+                GpuPlane::new(gpu, &format!("{what} of layer {layer}"), pick(format), width, rows)
             };
             let open = |what: &str| Tensor::zeros(gpu, what, Element::F32, &[config.head_dim]);
             sources.insert(
@@ -75,33 +83,56 @@ impl GpuState {
             sources,
             scores: BTreeMap::new(),
             plans: BTreeMap::new(),
+            decoder_oldest: 0,
+            tail_ring: None,
             scratch: BTreeMap::new(),
             capacity: FIRST_ENTRIES,
         })
     }
 
-    /// Makes room for `entries` entries per source: twice as much as before, with what is there copied over. Plans bind the old buffers, so
-    /// they are recorded anew.
-    pub(super) fn reserve(&mut self, gpu: &Gpu, entries: usize) -> Result<()> {
-        if entries <= self.capacity {
+    /// Makes room for a sequence of `tokens` tokens, with what is there copied over; at least twice as much as before. Plans bind the old
+    /// buffers, so they are recorded anew.
+    ///
+    /// # Errors
+    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) or [`Error::Gpu`](crate::Error::Gpu) when there is no room; the state is as before.
+    pub async fn reserve(&mut self, gpu: &Gpu, tokens: usize) -> Result<()> {
+        if tokens <= self.capacity {
             return Ok(());
         }
-        let capacity = entries.next_power_of_two();
+        let capacity = tokens.next_power_of_two();
+        let grow = |plane: &GpuPlane, label: String, ratio: usize| {
+            GpuPlane::new(gpu, &label, plane.format, plane.width, capacity.div_ceil(ratio.max(1)))
+        };
+        let make = || {
+            let pair = |(&layer, source): (&usize, &GpuSource)| -> Result<[GpuPlane; 2]> {
+                Ok([
+                    grow(&source.entries, format!("entries of layer {layer}"), source.ratio)?,
+                    grow(&source.keys, format!("keys of layer {layer}"), source.ratio)?,
+                ])
+            };
+            self.sources.iter().map(pair).collect::<Result<Vec<_>>>()
+        };
+        // All or nothing: only when every new buffer is there do the old ones go.
+        let grown = gpu.checked("growing the cache", make).await?;
         let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        for (layer, source) in &mut self.sources {
-            for (what, plane) in [("entries", &mut source.entries), ("keys", &mut source.keys)] {
-                let label = format!("{what} of layer {layer}");
-                let grown = GpuPlane::new(gpu, &label, plane.format, plane.width, capacity)?;
-                for (old, new) in [(&plane.codes, &grown.codes), (&plane.scales, &grown.scales)] {
-                    encoder.copy_buffer_to_buffer(&old.buffer, 0, &new.buffer, 0, old.buffer.size());
-                }
-                *plane = grown;
-            }
+        for (source, [entries, keys]) in self.sources.values_mut().zip(grown) {
+            source.entries.copy_to(&entries, &mut encoder);
+            source.keys.copy_to(&keys, &mut encoder);
+            (source.entries, source.keys) = (entries, keys);
         }
         gpu.queue.submit([encoder.finish()]);
         self.capacity = capacity;
         self.plans.clear();
         self.scores.clear();
+        Ok(())
+    }
+
+    /// Makes the ring in which a tail finds the window of layer `split`.
+    pub(super) fn make_tail_ring(&mut self, gpu: &Gpu, split: usize) -> Result<()> {
+        if self.tail_ring.is_none() {
+            let ring = &self.rings[split];
+            self.tail_ring = Some(GpuPlane::new(gpu, "tail ring", ring.format, ring.width, ring.capacity)?);
+        }
         Ok(())
     }
 
@@ -132,6 +163,18 @@ impl GpuState {
     pub fn kv_bytes(&self) -> usize {
         let used = |source: &GpuSource| self.position / source.ratio.max(1);
         self.sources.values().map(|s| s.entries.bytes(used(s)) + s.keys.bytes(used(s))).sum()
+    }
+
+    /// Reads the global KV of source layer `layer` back: entries and index keys, all rows that the buffers hold, those not written yet being
+    /// zero. `None` if the layer is no source.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`](crate::Error::Gpu).
+    pub async fn stored(&self, gpu: &Gpu, layer: usize) -> Result<Option<[Plane; 2]>> {
+        match self.sources.get(&layer) {
+            Some(source) => Ok(Some([source.entries.read(gpu).await?, source.keys.read(gpu).await?])),
+            None => Ok(None),
+        }
     }
 
     /// Bytes of the window rings.

@@ -1,0 +1,160 @@
+//! What is stored is stored in the same bytes, wherever it is quantised.
+
+use super::support::*;
+use flash890::blocks::b3b_compressor::{self as compressor, Partial};
+use flash890::blocks::b6a_kv_cache::{Format, Plane};
+use flash890::blocks::context::Context;
+use flash890::config::Config;
+use flash890::gpu::readback;
+use flash890::kernels::cache::{GpuPlane, plane_write, pool_pairs};
+use flash890::kernels::norm::rms_norm;
+use flash890::numerics::linear::Matrix;
+use flash890::numerics::precision::Precision;
+use pollster::block_on;
+
+const FORMATS: [Format; 4] = [Format::F32, Format::Fp8, Format::Kv4, Format::Idx4];
+
+/// Codes and scales of a plane in GPU memory, as [`Plane`] keeps them.
+fn stored(plane: &GpuPlane) -> (Vec<u8>, Vec<u8>) {
+    let (codes, scales) = Plane::row_bytes(plane.format, plane.width);
+    let read = |tensor, bytes| {
+        let mut all = block_on(readback::bytes(&GPU, tensor)).unwrap();
+        all.truncate(plane.capacity * bytes);
+        all
+    };
+    (read(&plane.codes, codes), read(&plane.scales, scales))
+}
+
+fn bytes_of(plane: &Plane) -> (Vec<u8>, Vec<u8>) {
+    let codes = if plane.format == Format::F32 { bytemuck::cast_slice(&plane.values) } else { &plane.codes[..] };
+    (codes.to_vec(), plane.scales.clone())
+}
+
+/// Rows that meet every branch of the quantisers: groups of zeros, below the floor, at the borders between codes, and large.
+fn rows(name: &str, n: usize, width: usize) -> Vec<f32> {
+    let mut rows = activations(name, n * width);
+    let borders = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 6.0];
+    for (group, values) in rows.chunks_exact_mut(16).enumerate() {
+        match group % 5 {
+            0 => values.fill(0.0),
+            // The largest is 6 times a power of two, so that the scale is one and the borders are met.
+            1 => values.iter_mut().enumerate().for_each(|(i, v)| *v = borders[i % 8] * if i < 8 { 1.0 } else { -1.0 }),
+            2 => values.iter_mut().for_each(|v| *v *= 1e-30),
+            _ => {}
+        }
+    }
+    rows
+}
+
+#[test]
+fn rings_hold_the_bytes_of_planes() {
+    // Three calls of 5, 1 and 9 rows into 11 slots: the last wraps.
+    for format in FORMATS {
+        for width in [32, 64, 96, 160] {
+            let ring = GpuPlane::new(&GPU, "ring", format, width, 11).unwrap();
+            let mut plane = Plane::new(format, width);
+            plane.resize(11);
+            let mut start = 0;
+            for n in [5, 1, 9] {
+                let values = rows(&format!("ring {start} {width}"), n, width);
+                let source = f32s(&[n, width], &values);
+                run(|planner| plane_write::record(planner, &source, &ring, &call(start, n, 0), 0, n));
+                values.chunks_exact(width).enumerate().for_each(|(i, row)| plane.write((start + i) % 11, row));
+                start += n;
+            }
+            assert_eq!(stored(&ring), bytes_of(&plane), "{format:?} of width {width}");
+        }
+    }
+}
+
+#[test]
+fn entries_are_appended_in_the_bytes_of_planes() {
+    for (format, ratio) in FORMATS.iter().flat_map(|&format| [(format, 1), (format, 2)]) {
+        let width = 96;
+        let cache = GpuPlane::new(&GPU, "entries", format, width, 40).unwrap();
+        let mut plane = Plane::new(format, width);
+        let mut start = 0;
+        for n in [3, 1, 1, 4, 2, 7] {
+            let new = (start + n) / ratio - start / ratio;
+            // The kernel gets a buffer for n rows, of which it may take only those that are complete.
+            let values = rows(&format!("entries {start}"), n, width);
+            let source = f32s(&[n, width], &values);
+            run(|planner| plane_write::record(planner, &source, &cache, &call(start, n, 0), ratio, n));
+            plane.extend(&values[..new * width]);
+            start += n;
+        }
+        assert_eq!(plane.len(), 18 / ratio);
+        plane.resize(40);
+        assert_eq!(stored(&cache), bytes_of(&plane), "{format:?} at ratio {ratio}");
+    }
+}
+
+/// Any magnitude that an FP4 group's largest element may have: the E4M3 scale is exact too, and so are all codes.
+#[test]
+fn kv4_scales_over_the_whole_range() {
+    let (n, width) = (256, 64);
+    let mut values = numbers("kv4", n * width, 1.0);
+    for (group, values) in values.chunks_exact_mut(16).enumerate() {
+        let largest = 2f32.powf(group as f32 / 1024.0 * 20.0 - 8.0);
+        values.iter_mut().for_each(|v| *v *= largest);
+        // Ties between neighbouring scales: six times the middle of two E4M3 numbers.
+        if group % 3 == 0 {
+            values[5] = 6.0 * (1.0 + (group % 16) as f32 / 16.0) * 2f32.powi((group % 13) as i32 - 6);
+        }
+    }
+    let cache = GpuPlane::new(&GPU, "entries", Format::Kv4, width, n).unwrap();
+    let source = f32s(&[n, width], &values);
+    run(|planner| plane_write::record(planner, &source, &cache, &call(0, n, 0), 1, n));
+    let mut plane = Plane::new(Format::Kv4, width);
+    plane.extend(&values);
+    assert_eq!(stored(&cache), bytes_of(&plane));
+}
+
+/// Pairs that a call completes, with a first token from the call before where one waits; then the norm, as in the reference.
+#[test]
+fn pairs_are_pooled_across_calls() {
+    let width = 72;
+    for numerics in [Precision::F32, Precision::Released] {
+        let config = Config { head_dim: width, dim: width, ..Config::flash() };
+        let context = Context::new(&config, numerics, Precision::F32);
+        let at = |f: &dyn Fn(usize) -> usize| {
+            let mut data = vec![0.0; width * width];
+            (0..width).for_each(|row| data[row * width + f(row)] = 1.0);
+            Matrix::f32(width, width, data).unwrap()
+        };
+        let norm = numbers("norm", width, 1.0);
+        // Value is the input as it is, score the input backwards: both exact, so that only the pooling is compared.
+        let weights = compressor::Weights {
+            wkv: at(&|row| row),
+            wgate: Some(at(&|row| width - 1 - row)),
+            norm: norm.clone(),
+            wk: at(&|row| row),
+            k_norm: norm.clone(),
+        };
+        let (norm, open) = (f32s(&[width], &norm), [output(&[width]), output(&[width])]);
+        let (mut partial, mut start) = (Partial::default(), 0);
+        for n in [1, 1, 3, 2, 5, 4, 1, 7] {
+            let x: Vec<f32> = numbers(&format!("tokens {start}"), n * width, 9.0);
+            let expected = compressor::compress(&context, &weights, &x, n, &mut partial);
+            let scores: Vec<f32> = x.chunks_exact(width).flat_map(|row| row.iter().rev().copied()).collect();
+            let (values, scores) = (f32s(&[n, width], &x), f32s(&[n, width], &scores));
+            let (pooled, out) = (output(&[n, width]), output(&[n, width]));
+            run(|planner| {
+                let tensors = [&values, &scores, &open[0], &open[1], &pooled];
+                pool_pairs::record(planner, tensors, &call(start, n, 0), numerics)?;
+                rms_norm::record(planner, [&norm, &pooled, &out], n, config.norm_eps, numerics)
+            });
+            let actual = &read(&out)[..expected.len()];
+            match numerics {
+                Precision::F32 => assert_close(actual, &expected, SUMS),
+                Precision::Released => assert_bf16_close(actual, &expected),
+            }
+            start += n;
+            assert_eq!(partial.is_open(), start % 2 == 1);
+            if partial.is_open() {
+                assert_bits(&read(&open[0]), &partial.value);
+                assert_bits(&read(&open[1]), &partial.score);
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The mixture of experts: which are chosen, and what they compute.
+
+use super::support::*;
+use flash890::blocks::b5a_experts::{self as experts, Expert, Route, Weights};
+use flash890::blocks::context::Context;
+use flash890::config::Config;
+use flash890::gpu::Tensor;
+use flash890::kernels::experts::{experts_down, experts_up, route, swiglu};
+use flash890::kernels::linear::{self, GpuMatrix};
+use flash890::kernels::norm::fake_quant::{self, Grid};
+use flash890::numerics::linear::Matrix;
+use flash890::numerics::ops::{silu, softplus};
+use flash890::numerics::precision::Precision;
+
+/// Router logits from -90 to 90 of text and picture tokens, and ties: equal logits with equal biases.
+#[test]
+fn experts_are_chosen_like_the_reference() {
+    let (n, scale) = (5, 1.5f32);
+    for (count, k) in [(8, 2), (70, 6), (384, 6), (5, 5)] {
+        let mut logits = numbers("logits", n * count, 6.0);
+        logits[0] = 90.0;
+        logits[1] = -90.0;
+        logits[2] = -12.0;
+        logits[count..2 * count].fill(0.5);
+        let (bias, mut bias_vl) = (vec![0.25; count], numbers("bias", count, 3.0));
+        bias_vl[count - 1] = 50.0;
+        let mask = [0, 0, 1, 0, 1];
+        let tensors = [
+            f32s(&[n, count], &logits),
+            f32s(&[count], &bias),
+            f32s(&[count], &bias_vl),
+            u32s(&[n], &mask),
+            output(&[n, count]),
+            output_u32(&[n, k]),
+            output(&[n, k]),
+        ];
+        run(|planner| route::record(planner, std::array::from_fn(|i| &tensors[i]), &call(0, n, 0), scale));
+        let (scores, ids, weights) = (read(&tensors[4]), read_u32(&tensors[5]), read(&tensors[6]));
+        for token in 0..n {
+            let row = token * count..(token + 1) * count;
+            let expected: Vec<f32> = logits[row.clone()].iter().map(|&l| softplus(l).sqrt()).collect();
+            assert_close(&scores[row.clone()], &expected, SUMS);
+            // The choice follows from the scores as the kernel has them; where they tie, they tie exactly.
+            let bias = if mask[token] == 1 { &bias_vl } else { &bias };
+            let (chosen, w) = experts::choose(&scores[row], bias, k, scale);
+            let chosen: Vec<u32> = chosen.into_iter().map(|e| e as u32).collect();
+            assert_eq!(ids[token * k..][..k], chosen, "token {token} of {count} experts");
+            assert_close(&weights[token * k..][..k], &w, SUMS);
+        }
+        assert_eq!(ids[k..2 * k], (0..k as u32).collect::<Vec<_>>(), "of equals the lower index");
+    }
+}
+
+/// The score of very negative logits keeps its digits: relative, not absolute.
+#[test]
+fn small_scores_keep_their_digits() {
+    let logits: Vec<f32> = (0..64).map(|i| -40.0 + i as f32).collect();
+    let tensors = [
+        f32s(&[1, 64], &logits),
+        f32s(&[64], &[0.0; 64]),
+        f32s(&[64], &[0.0; 64]),
+        u32s(&[1], &[0]),
+        output(&[1, 64]),
+        output_u32(&[1, 2]),
+        output(&[1, 2]),
+    ];
+    run(|planner| route::record(planner, std::array::from_fn(|i| &tensors[i]), &call(0, 1, 0), 1.0));
+    for (logit, score) in logits.iter().zip(read(&tensors[4])) {
+        let expected = softplus(*logit).sqrt();
+        assert!((score / expected - 1.0).abs() < 2e-6, "logit {logit}: {score} instead of {expected}");
+    }
+}
+
+#[test]
+fn swiglu_clamps_gate_and_up() {
+    for numerics in [Precision::F32, Precision::Released] {
+        let (gate, up) = (numbers("gate", 3 * 45, 30.0), numbers("up", 3 * 45, 20.0));
+        let mut expected: Vec<f32> =
+            gate.iter().zip(&up).map(|(&g, &u)| silu(g.min(10.0)) * u.clamp(-10.0, 10.0)).collect();
+        numerics.round(&mut expected);
+        let (gate, up, h) = (f32s(&[3, 45], &gate), f32s(&[3, 45], &up), output(&[3, 45]));
+        run(|planner| swiglu::record(planner, [&gate, &up, &h], 10.0, numerics));
+        match numerics {
+            Precision::F32 => assert_close(&read(&h), &expected, SUMS),
+            Precision::Released => assert_bf16_close(&read(&h), &expected),
+        }
+    }
+}
+
+fn fp4(name: &str, rows: usize, cols: usize) -> Matrix {
+    let codes = integers(name, rows * cols / 2, 256).into_iter().map(|v| v as u8).collect();
+    let scales = integers(name, rows * cols / 32, 3).into_iter().map(|v| 122 + v as u8).collect();
+    Matrix::fp4(rows, cols, codes, scales).unwrap()
+}
+
+/// The same matrices of all experts, one after the other.
+fn stacked(matrices: &[&Matrix]) -> (Tensor, Tensor) {
+    let (mut codes, mut all_scales) = (Vec::new(), Vec::new());
+    for matrix in matrices {
+        let Matrix::Fp4 { packed, scales, .. } = matrix else { panic!("experts are FP4") };
+        codes.extend_from_slice(packed);
+        all_scales.extend_from_slice(scales);
+    }
+    let [count, rows, cols] = [matrices.len(), matrices[0].rows(), matrices[0].cols()];
+    (
+        Tensor::bytes(&GPU, "codes", &[count, rows, cols / 2], &codes).unwrap(),
+        Tensor::bytes(&GPU, "scales", &[count, rows, cols / 32], &all_scales).unwrap(),
+    )
+}
+
+/// Both projections of the chosen experts and the shared one against the whole mixture; experts are listed out of order and chosen unevenly.
+#[test]
+fn mixture_of_chosen_experts() {
+    let (n, count, k, dim, inter) = (4, 5, 3, 96, 64);
+    let config = Config { dim, moe_inter_dim: inter, swiglu_limit: 10.0, ..Config::flash() };
+    let make = |e: usize| Expert {
+        w1: fp4(&format!("w1 {e}"), inter, dim),
+        w2: fp4(&format!("w2 {e}"), dim, inter),
+        w3: fp4(&format!("w3 {e}"), inter, dim),
+    };
+    let weights = Weights {
+        gate: Matrix::bf16(1, 32, vec![0; 32]).unwrap(),
+        bias: vec![0.0; count],
+        bias_vl: vec![0.0; count],
+        experts: (0..count).map(make).collect(),
+        shared: make(99),
+        top_k: k,
+    };
+    let decision = Route {
+        scores: Vec::new(),
+        ids: vec![4, 0, 2, 1, 2, 0, 3, 4, 1, 0, 1, 2],
+        weights: numbers("route", n * k, 1.0).into_iter().map(f32::abs).collect(),
+    };
+    for numerics in [Precision::F32, Precision::Released] {
+        let context = Context::new(&config, numerics, Precision::F32);
+        let mut x = numbers("x", n * dim, 2.0);
+        numerics.round(&mut x);
+        let expected = experts::mixture(&context, &weights, &x, &decision);
+
+        let pairs: Vec<&Matrix> = weights.experts.iter().flat_map(|e| [&e.w1, &e.w3]).collect();
+        let (codes, scales) = stacked(&pairs);
+        let up = Tensor { shape: vec![count, 2 * inter, dim / 2], ..codes };
+        let (down, down_scales) = stacked(&weights.experts.iter().map(|e| &e.w2).collect::<Vec<_>>());
+        let shared = [&weights.shared.w1, &weights.shared.w3, &weights.shared.w2]
+            .map(|matrix| GpuMatrix::new(&GPU, "shared", matrix).unwrap());
+        let ids = u32s(&[n, k], &decision.ids.iter().map(|&e| e as u32).collect::<Vec<_>>());
+        let route_weights = f32s(&[n, k], &decision.weights);
+        let (x, x_q, call) = (f32s(&[n, dim], &x), output(&[n, dim]), call(0, n, 0));
+        let [gate, above, mid, mid_q] = [(); 4].map(|()| output(&[n, inter]));
+        let (h, h_q) = (output(&[n, k, inter]), output(&[n, k, inter]));
+        let (shared_out, y) = (output(&[n, dim]), output(&[n, dim]));
+        run(|planner| {
+            let is_plain = numerics == Precision::F32;
+            fake_quant::record(planner, &x, &x_q, Grid::Fp8)?;
+            let input = if is_plain { &x } else { &x_q };
+            linear::record(planner, &shared[0], [input, &gate], &call, 1, numerics)?;
+            linear::record(planner, &shared[1], [input, &above], &call, 1, numerics)?;
+            swiglu::record(planner, [&gate, &above, &mid], 10.0, numerics)?;
+            fake_quant::record(planner, &mid, &mid_q, Grid::Fp8)?;
+            linear::record(
+                planner,
+                &shared[2],
+                [if is_plain { &mid } else { &mid_q }, &shared_out],
+                &call,
+                1,
+                numerics,
+            )?;
+            experts_up::record(planner, [input, &up, &scales, &ids, &route_weights, &h], &call, 10.0, numerics)?;
+            fake_quant::record(planner, &h, &h_q, Grid::Fp8)?;
+            let input = if is_plain { &h } else { &h_q };
+            experts_down::record(planner, [input, &down, &down_scales, &ids, &shared_out, &y], &call, numerics)
+        });
+        match numerics {
+            Precision::F32 => assert_close(&read(&y), &expected, SUMS),
+            // A bf16 step of h that turns an FP8 code moves an output by more than its own last bit.
+            Precision::Released => assert_close(&read(&y), &expected, 1e-5),
+        }
+    }
+}

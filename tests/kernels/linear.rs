@@ -1,0 +1,165 @@
+//! Linear layers in every weight format, however many threads share an output; and the head's first largest logit.
+
+use super::support::*;
+use flash890::kernels::head::argmax;
+use flash890::kernels::linear::{self, GpuMatrix};
+use flash890::numerics::linear::Matrix;
+use flash890::numerics::precision::Precision;
+use flash890::numerics::{bf16, ops};
+
+/// A matrix of each format. Codes are any bytes but E4M3's NaN; scales lie around one, the smallest and a large one among them.
+fn matrices(rows: usize, cols: usize) -> Vec<(&'static str, Matrix)> {
+    let byte = |name: &str, n: usize| integers(name, n, 256).into_iter().map(|v| v as u8);
+    let scales = |n| byte("scales", n).map(|v| 120 + v % 12).collect::<Vec<u8>>();
+    let codes = byte("codes", rows * cols).map(|code| if code & 0x7f == 0x7f { 0x38 } else { code }).collect();
+    let values = numbers("weights", rows * cols, 0.5);
+    let halves = values.iter().map(|&v| (bf16::round(v).to_bits() >> 16) as u16).collect();
+    vec![
+        ("f32", Matrix::f32(rows, cols, values).unwrap()),
+        ("bf16", Matrix::bf16(rows, cols, halves).unwrap()),
+        ("fp8", Matrix::fp8(rows, cols, codes, scales(rows.div_ceil(32) * cols.div_ceil(32))).unwrap()),
+        ("fp4", Matrix::fp4(rows, cols, byte("nibbles", rows * cols / 2).collect(), scales(rows * cols / 32)).unwrap()),
+    ]
+}
+
+/// Runs `y = W x` for `n` of `capacity` rows.
+fn product(threads: u32, matrix: &Matrix, x: &[f32], [n, capacity]: [usize; 2], round: Precision) -> Vec<f32> {
+    let (rows, cols) = (matrix.rows(), matrix.cols());
+    let weight = GpuMatrix::new(&GPU, "weight", matrix).unwrap();
+    let mut padded = x.to_vec();
+    padded.resize(capacity * cols, 1e30);
+    let (x, y) = (f32s(&[capacity, cols], &padded), output(&[capacity, rows]));
+    let call = call(0, n, 0);
+    run_with(threads, |planner| linear::record(planner, &weight, [&x, &y], &call, 1, round));
+    let all = read(&y);
+    assert!(all[n * rows..].iter().all(|&v| v == UNWRITTEN), "rows beyond the call are left alone");
+    all[..n * rows].to_vec()
+}
+
+#[test]
+fn every_format_and_number_of_threads() {
+    for (rows, cols) in [(1, 32), (5, 96), (63, 64), (70, 160), (130, 416)] {
+        for (name, matrix) in matrices(rows, cols) {
+            for [n, capacity] in [[1, 1], [3, 3], [6, 9]] {
+                let x = numbers("x", n * cols, 2.0);
+                let expected = matrix.matmul(&x, n);
+                for threads in [1, 4, 16] {
+                    let y = product(threads, &matrix, &x, [n, capacity], Precision::F32);
+                    let found = differs(&y, &expected, SUMS);
+                    assert_eq!(found, None, "{name} {rows}x{cols}, {n} rows, {threads} threads");
+                }
+            }
+        }
+    }
+}
+
+/// One weight times one activation is exact: every code, every scale byte that can occur, gives the decoder's bits.
+#[test]
+fn codes_decode_exactly() {
+    let one_hot = |cols: usize, at: usize| (0..cols).map(|c| f32::from(c == at)).collect::<Vec<f32>>();
+    let codes: Vec<u8> = (0..=255u8).map(|code| if code & 0x7f == 0x7f { 0 } else { code }).collect();
+    let fp8: Vec<u8> = codes.iter().flat_map(|&code| [code; 32]).collect();
+    let fp8 = Matrix::fp8(256, 32, fp8, (0..8).map(|i| [1, 30, 100, 127, 128, 150, 200, 245][i]).collect()).unwrap();
+    let fp4: Vec<u8> = (0..=255u8).flat_map(|byte| [byte; 16]).collect();
+    let fp4 = Matrix::fp4(256, 32, fp4, (0..=255u8).map(|i| i.clamp(1, 250)).collect()).unwrap();
+    let halves = (0..256 * 32).map(|i| (i * 8 % 0x7f00) as u16).map(|v| if v < 0x80 { 0 } else { v }).collect();
+    let halves = Matrix::bf16(256, 32, halves).unwrap();
+    for matrix in [fp8, fp4, halves] {
+        for column in [0, 1, 2, 7, 30, 31] {
+            let y = product(1, &matrix, &one_hot(32, column), [1, 1], Precision::F32);
+            let expected: Vec<f32> = matrix.to_f32().chunks_exact(32).map(|row| row[column]).collect();
+            for (row, (y, e)) in y.iter().zip(expected).enumerate() {
+                assert_eq!(*y, e, "row {row}, column {column}");
+            }
+        }
+    }
+}
+
+#[test]
+fn released_numerics_round_the_output() {
+    for (_, matrix) in matrices(70, 96) {
+        let x = numbers("x", 3 * 96, 2.0);
+        let mut expected = matrix.matmul(&x, 3);
+        Precision::Released.round(&mut expected);
+        for threads in [1, 16] {
+            assert_bf16_close(&product(threads, &matrix, &x, [3, 3], Precision::Released), &expected);
+        }
+    }
+}
+
+/// A row has the same bits alone as among others.
+#[test]
+fn rows_are_independent() {
+    for (name, matrix) in matrices(37, 96) {
+        let x = numbers("x", 5 * 96, 2.0);
+        let together = product(4, &matrix, &x, [5, 5], Precision::F32);
+        for (row, together) in together.chunks_exact(37).enumerate() {
+            let alone = product(4, &matrix, &x[row * 96..][..96], [1, 1], Precision::F32);
+            assert!(alone == together, "{name}, row {row}");
+        }
+    }
+}
+
+/// The grouped projection of section 7.3: each group of outputs reads its own part of a row.
+#[test]
+fn groups_read_their_own_inputs() {
+    let (groups, outputs, cols, n) = (3, 32, 64, 5);
+    let x = numbers("x", n * groups * cols, 1.0);
+    for threads in [1, 4, 16] {
+        for place in 0..4 {
+            let (name, whole) = matrices(groups * outputs, cols).swap_remove(place);
+            let parts = whole.clone().split_rows(groups).unwrap();
+            let mut expected = vec![0.0; n * groups * outputs];
+            for (group, part) in parts.iter().enumerate() {
+                for token in 0..n {
+                    let inputs = &x[(token * groups + group) * cols..][..cols];
+                    expected[(token * groups + group) * outputs..][..outputs].copy_from_slice(&part.matmul(inputs, 1));
+                }
+            }
+            let weight = GpuMatrix::new(&GPU, "weight", &whole).unwrap();
+            let (input, y) = (f32s(&[n, groups * cols], &x), output(&[n, groups * outputs]));
+            let call = call(0, n, 0);
+            run_with(threads, |planner| linear::record(planner, &weight, [&input, &y], &call, groups, Precision::F32));
+            assert_eq!(differs(&read(&y), &expected, SUMS), None, "{name}, {threads} threads");
+        }
+    }
+}
+
+/// Columns that fill no block of 32 are filled up with zeros, in the formats that may have them.
+#[test]
+fn odd_columns_of_plain_formats() {
+    for (name, matrix) in matrices(9, 32) {
+        if matches!(name, "fp8" | "fp4") {
+            continue;
+        }
+        let short: Vec<f32> = matrix.to_f32().chunks_exact(32).flat_map(|row| row[..20].to_vec()).collect();
+        let short = Matrix::f32(9, 20, short).unwrap();
+        let x = numbers("x", 20, 1.0);
+        let weight = GpuMatrix::new(&GPU, "weight", &short).unwrap();
+        let mut filled = x.clone();
+        filled.resize(weight.cols, 0.0);
+        let (input, y) = (f32s(&[1, weight.cols], &filled), output(&[1, 9]));
+        let call = call(0, 1, 0);
+        run(|planner| linear::record(planner, &weight, [&input, &y], &call, 1, Precision::F32));
+        assert_close(&read(&y), &short.matmul(&x, 1), SUMS);
+    }
+}
+
+#[test]
+fn first_largest_logit() {
+    for vocab in [1, 2, 63, 64, 65, 1000, 129_280] {
+        let mut logits = numbers("logits", vocab, 4.0);
+        for largest in [0, vocab / 2, vocab - 1] {
+            // Twice the largest: the first wins.
+            logits[largest] = 5.0;
+            logits[vocab - 1] = 5.0;
+            let (input, best) = (f32s(&[vocab], &logits), output_u32(&[1]));
+            run(|planner| argmax::record(planner, &input, &best, vocab));
+            assert_eq!(read_u32(&best), [ops::argmax(&logits) as u32], "{vocab} logits");
+            logits[largest] = 0.0;
+        }
+        let (input, best) = (f32s(&[vocab], &vec![-7.0; vocab]), output_u32(&[1]));
+        run(|planner| argmax::record(planner, &input, &best, vocab));
+        assert_eq!(read_u32(&best), [0]);
+    }
+}
