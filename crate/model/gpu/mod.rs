@@ -59,6 +59,8 @@ struct Input {
 pub struct Trace {
     /// `(tap name, layer, rows, values)` in the order of the plan.
     pub tensors: Vec<(&'static str, usize, usize, Vec<f32>)>,
+    /// `(layer, ids)` of the n-gram rows `[rows, columns]`, chunk by chunk.
+    pub engram_ids: Vec<(usize, Vec<i64>)>,
 }
 
 impl GpuModel {
@@ -153,7 +155,7 @@ impl GpuModel {
         let mut images = 0;
         for from in (0..prompt.len()).step_by(chunk) {
             let to = (from + chunk).min(prompt.len());
-            self.feed(state, prompt, from..to, images).await?;
+            self.feed(state, prompt, from..to, images, trace).await?;
             images += prompt.types[from..to].iter().filter(|&&t| t == TokenType::Image).count();
             let capacity = if to - from == 1 { 1 } else { MOST_ROWS };
             self.run(state, capacity, to - from, taps, trace).await?;
@@ -184,12 +186,13 @@ impl GpuModel {
         prompt: &Prompt,
         range: std::ops::Range<usize>,
         first_image: usize,
+        trace: &mut Trace,
     ) -> Result<()> {
         let (start, n) = (state.position, range.len());
         let call = Call::new(start, n, 0);
         state.reserve(&self.gpu, start + n)?;
         let capacity = if n == 1 { 1 } else { MOST_ROWS };
-        let memory = self.memory(state, prompt, range.clone()).await?;
+        let memory = self.memory(state, prompt, range.clone(), trace).await?;
         let scratch = state.scratch(&self.gpu, self.config(), capacity)?;
         call.write(&self.gpu, &scratch.call);
         scratch.write_prompt(&self.gpu, prompt, range, first_image, &self.input.marks, self.config().dim);
@@ -206,6 +209,7 @@ impl GpuModel {
         state: &mut GpuState,
         prompt: &Prompt,
         range: std::ops::Range<usize>,
+        trace: &mut Trace,
     ) -> Result<Vec<(usize, Vec<f32>)>> {
         let most = self.config().engram_max_ngram_size;
         let before = state.engram_history.len();
@@ -215,12 +219,14 @@ impl GpuModel {
         let mut memory = Vec::new();
         for (layer, hash) in &self.hashes {
             let table = format!("layers.{layer}.engram.embed");
-            let mut rows = Vec::new();
+            let (mut rows, mut ids) = (Vec::new(), Vec::new());
             for p in before..history.len() {
                 for id in hash.rows(&history[(p + 1).saturating_sub(most)..=p]) {
                     rows.extend(self.checkpoint.table_row(&table, id).await?);
+                    ids.push(id as i64);
                 }
             }
+            trace.engram_ids.push((*layer, ids));
             memory.push((*layer, rows));
         }
         let kept = history.len().min(most - 1);
