@@ -106,12 +106,10 @@ impl AdapterArgs {
         console: &Console,
     ) -> Result<(Engine, Reason)> {
         let gpu = match engine::check_tail(tail).and_then(|()| self.open()) {
-            Ok(gpu) if gpu.adapter.tier == Tier::Hardware => {
-                match self.load_gpu(gpu, checkpoint, &context, console) {
-                    Ok(model) => return Ok((model.into(), Reason::Hardware)),
-                    Err(error) => Err(error),
-                }
-            }
+            Ok(gpu) if gpu.adapter.tier == Tier::Hardware => match self.load_gpu(gpu, checkpoint, &context, console) {
+                Ok(model) => return Ok((model.into(), Reason::Hardware)),
+                Err(error) => Err(error),
+            },
             other => other,
         };
         let reference = Arc::new(model::load(checkpoint, context.clone(), console)?);
@@ -145,9 +143,7 @@ impl AdapterArgs {
             memory::check(checkpoint, context.kv)?;
         }
         let (numerics, kv) = (context.numerics, context.kv);
-        model::with_bar(console, |progress| {
-            block_on(GpuModel::load(gpu, checkpoint.clone(), numerics, kv, progress))
-        })
+        model::with_bar(console, |progress| block_on(GpuModel::load(gpu, checkpoint.clone(), numerics, kv, progress)))
     }
 }
 

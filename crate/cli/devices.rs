@@ -71,7 +71,12 @@ fn as_text(adapter: &AdapterSummary, console: &Console) -> String {
         (pick("giao diện", "backend"), backend.clone()),
         (pick("loại", "tier"), tier(adapter).to_string()),
         (pick("giới hạn", "limits"), format!("{binding} per binding, {buffer} per buffer")),
-        ("", format!("{workgroup} and {max_invocations} invocations per workgroup, {max_storage_buffers} storage buffers")),
+        (
+            "",
+            format!(
+                "{workgroup} and {max_invocations} invocations per workgroup, {max_storage_buffers} storage buffers"
+            ),
+        ),
     ] {
         // Writing into a string cannot fail.
         let _ = writeln!(out, "  {label:<18} {value}");

@@ -199,7 +199,12 @@ pub async fn time(model: &Reference, gpu: &Gpu, clock: &dyn Fn() -> f64) -> Resu
 }
 
 /// The products as a plan, and the last one's output.
-fn record(gpu: &Gpu, pipelines: &mut Pipelines, matrices: [&Matrix; 3], x: &[f32]) -> Result<(crate::gpu::Plan, Tensor)> {
+fn record(
+    gpu: &Gpu,
+    pipelines: &mut Pipelines,
+    matrices: [&Matrix; 3],
+    x: &[f32],
+) -> Result<(crate::gpu::Plan, Tensor)> {
     let mut planner = Planner::new(gpu, pipelines);
     let call = Call::buffer(gpu)?;
     Call::new(0, 1, 0).write(gpu, &call);
