@@ -1,6 +1,6 @@
 //! The GPU as a backend. These tests need an adapter; a software one such as llvmpipe will do, and without any they fail.
 
-use super::{Copy, Run, fails, flash890, golden, text};
+use super::{Run, fails, flash890, golden, text};
 use flash890::Error;
 use flash890::gpu::kernel::Pipelines;
 use flash890::gpu::{Choice, Gpu, Kernel};
@@ -44,7 +44,7 @@ fn passes(model: &str, more: &[&str], cases: &[&str]) {
             let of_tap = checks.iter().filter(|check| check["case"] == *case && check["tap"] == tap);
             of_tap.filter(|check| check["limit"].is_number()).count()
         };
-        for tap in ["logits end to end", "argmax", "1b.engram_rows", "3c.topk_ids"] {
+        for tap in ["logits end to end", "argmax", "1b.row_ids", "3c.topk_ids"] {
             assert!(judged(tap) > 0, "{model} {case}: {tap} was not judged");
         }
     }
@@ -150,10 +150,6 @@ fn requests_that_a_gpu_cannot_meet() {
     let image = golden("image/rgba.png");
     let seen = Run::of(&[&generate[..], &["gpu", "--image", &image, "--max-tokens", "1", "--json"]].concat()).json();
     assert!(seen["usage"]["image_tokens"].as_u64().unwrap() > 0);
-    let copy = Copy::new();
-    copy.edit("config.json", "\"vocab_size\"", "\"vocab_sizes\"");
-    let args = ["generate", "--model", &copy.path(), "--prompt", "a", "--backend", "gpu"];
-    assert_eq!(Run::of(&args).code, 1);
 }
 
 /// A table of 256 MiB, more than a browser binds, in a file that is one hole.
