@@ -1,8 +1,9 @@
 //! `flash890 generate`: one prompt, one answer.
 
+use super::backend::{AdapterArgs, Backend};
 use super::console::{Console, grouped, size};
-use super::model;
-use super::options::{self, Backend, Rounding};
+use super::options::{self, Rounding};
+use super::{devices, model};
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::context::Context;
 use crate::config::Config;
@@ -33,7 +34,7 @@ pub(super) struct GenerateArgs {
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// The prompt; `-` reads standard input, without its last line end. Not needed with --image.
-    #[arg(long, value_name = "TEXT", required_unless_present = "image", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "TEXT", required_unless_present_any = ["image", "list_devices"], default_value = "", hide_default_value = true)]
     prompt: String,
     /// A picture (PNG, JPEG or WebP), in front of the text; may be given several times.
     #[arg(long, value_name = "FILE")]
@@ -69,6 +70,11 @@ pub(super) struct GenerateArgs {
     /// What computes.
     #[arg(long, value_enum, default_value = "auto")]
     backend: Backend,
+    #[command(flatten)]
+    adapter: AdapterArgs,
+    /// List the adapters, as `flash890 devices` does, and do nothing else.
+    #[arg(long)]
+    list_devices: bool,
     /// Roundings between operations.
     #[arg(long, value_enum, default_value = "f32")]
     numerics: Rounding,
@@ -84,7 +90,11 @@ pub(super) struct GenerateArgs {
 }
 
 pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
-    args.backend.check()?;
+    if args.list_devices {
+        devices::list(args.json, console)?;
+        return Ok(true);
+    }
+    args.adapter.check(args.backend, args.decoder_tail)?;
     let mut sampler = Sampler::new(args.sampling())?;
     StopStrings::new(&args.stop)?;
     let text = read_prompt(&args.prompt)?;
@@ -95,7 +105,8 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     let pictures = args.image.iter().map(|path| picture(path, &config)).collect::<Result<Vec<_>>>()?;
     let pieces = args.pieces(&text, &tokenizer, &config)?;
     let context = Context::new(&config, args.numerics.into(), args.kv.into());
-    let mut session = Session::new(Arc::new(model::load(&checkpoint, context, console)?), tokenizer);
+    let engine = args.adapter.load(args.backend, &checkpoint, context, args.decoder_tail, console)?;
+    let mut session = Session::new(engine, tokenizer)?;
 
     let begin = Instant::now();
     let clock = || begin.elapsed().as_secs_f64();
@@ -166,7 +177,8 @@ impl GenerateArgs {
             "ring_bytes": session.state().ring_bytes(),
             "settings": {
                 "model": self.model.as_ref().map_or("lab".into(), |path| path.display().to_string()),
-                "backend": "cpu",
+                "backend": session.engine().name(),
+                "device": session.engine().describe(),
                 "numerics": Precision::from(self.numerics).name(),
                 "kv": Precision::from(self.kv).name(),
                 "temperature": sampling.temperature,
@@ -177,7 +189,7 @@ impl GenerateArgs {
         format!("{report}\n")
     }
 
-    /// What it took, measured on this machine by the CPU reference.
+    /// What it took, measured on this machine.
     fn statistics(&self, answer: &Answer, session: &Session, console: &Console) {
         let (usage, state) = (session.usage(), session.state());
         let rate = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.1}"));
@@ -193,15 +205,16 @@ impl GenerateArgs {
             format!("trả lời: {answered} token, {decode_seconds:.2} giây, {wrote} token/giây; kết thúc vì {vi}"),
             format!("answer: {answered} tokens, {decode_seconds:.2} s, {wrote} tokens/s; ended by {en}"),
         );
-        let (global, tokens) = (grouped(state.kv_bytes() as u64), state.position);
+        let (global, tokens) = (grouped(state.kv_bytes() as u64), state.position());
         let rings = size(state.ring_bytes() as u64);
         let (numerics, kv) = (Precision::from(self.numerics).name(), Precision::from(self.kv).name());
+        let engine = session.engine().describe();
         console.notice(
             format!(
-                "bộ nhớ KV: {global} byte cho {tokens} token, vòng cửa sổ {rings}; CPU, numerics {numerics}, kv {kv}"
+                "bộ nhớ KV: {global} byte cho {tokens} token, vòng cửa sổ {rings}; {engine}, numerics {numerics}, kv {kv}"
             ),
             format!(
-                "KV cache: {global} bytes for {tokens} tokens, window rings {rings}; CPU, numerics {numerics}, kv {kv}"
+                "KV cache: {global} bytes for {tokens} tokens, window rings {rings}; {engine}, numerics {numerics}, kv {kv}"
             ),
         );
     }

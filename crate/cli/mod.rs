@@ -3,9 +3,11 @@
 //! Standard output carries the answer or the data and nothing else; progress, statistics and errors go to standard error, in Vietnamese or
 //! English. Errors of the library stay English. Exit codes: 0 done, 1 run error or failed comparison, 2 usage, 3 does not fit, 4 integrity.
 
+mod backend;
 mod bench;
 mod config_lines;
 mod console;
+mod devices;
 mod generate;
 mod hints;
 mod inspect;
@@ -22,7 +24,7 @@ use clap::{Parser, Subcommand};
 use console::Console;
 use std::process::ExitCode;
 
-/// DeepSeek-V4.1-Flash, block by block, on the CPU (từng khối một, chạy trên CPU).
+/// DeepSeek-V4.1-Flash, block by block, on a GPU or the CPU (từng khối một, chạy trên GPU hoặc CPU).
 #[derive(Debug, Parser)]
 #[command(name = "flash890", version, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done, 1 run error or failed comparison, 2 usage, 3 does not fit, 4 integrity.")]
@@ -44,6 +46,8 @@ enum Command {
     Inspect(inspect::InspectArgs),
     /// Compare a checkpoint with a golden file, tap by tap (so sánh với kết quả chuẩn).
     Parity(parity::ParityArgs),
+    /// List the adapters that could compute (liệt kê các GPU).
+    Devices(devices::DevicesArgs),
     /// Measure this machine (đo tốc độ của máy này).
     Bench(bench::BenchArgs),
     /// Write a small checkpoint with random weights (tạo một mô hình nhỏ với trọng số ngẫu nhiên).
@@ -66,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Generate(args) => generate::run(args, &console),
         Command::Inspect(args) => inspect::run(args, &console),
         Command::Parity(args) => parity::run(args, &console),
+        Command::Devices(args) => devices::run(args, &console),
         Command::Bench(args) => bench::run(args).map(|()| true),
         Command::MakeTiny(args) => make_tiny::run(args, &console),
     };

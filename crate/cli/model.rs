@@ -5,6 +5,7 @@ use super::memory;
 use crate::blocks::context::Context;
 use crate::error::{Error, Result};
 use crate::model::Reference;
+use crate::model::load::Progress;
 use crate::weights::{Checkpoint, tiny};
 use pollster::block_on;
 use std::path::Path;
@@ -50,13 +51,18 @@ pub(super) fn check_folder(folder: &Path) -> Result<()> {
 /// [`Error::DoesNotFit`], otherwise as [`Reference::load`].
 pub(super) fn load(checkpoint: &Arc<Checkpoint>, context: Context, console: &Console) -> Result<Reference> {
     memory::check(checkpoint, context.kv)?;
+    with_bar(console, |progress| block_on(Reference::load_with(checkpoint.clone(), context, progress)))
+}
+
+/// Loads something with a bar.
+pub(super) fn with_bar<T>(console: &Console, load: impl FnOnce(Progress<'_>) -> Result<T>) -> Result<T> {
     let bar = console.bar(0);
     let mut progress = |done: usize, parts: usize, part: &str| {
         bar.set_length(parts as u64);
         bar.set_position(done as u64);
         bar.set_message(part.to_string());
     };
-    let loaded = block_on(Reference::load_with(checkpoint.clone(), context, &mut progress));
+    let loaded = load(&mut progress);
     bar.finish_and_clear();
     loaded
 }

@@ -3,32 +3,7 @@
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::lab::lang::Lang;
 use crate::numerics::precision::Precision;
-use crate::{Error, Result};
 use clap::ValueEnum;
-
-/// What computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Backend {
-    /// The best that this version has.
-    Auto,
-    /// A graphics card.
-    Gpu,
-    /// The CPU reference.
-    Cpu,
-}
-
-impl Backend {
-    /// # Errors
-    /// [`Error::Usage`] for a backend that this version does not have.
-    pub(super) fn check(self) -> Result<()> {
-        match self {
-            Backend::Gpu => {
-                Err(Error::Usage("this version has the CPU backend only; use --backend cpu or leave it out".into()))
-            }
-            Backend::Auto | Backend::Cpu => Ok(()),
-        }
-    }
-}
 
 /// [`Precision`] on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,20 +1,24 @@
 //! `flash890 parity`: a checkpoint against a golden file.
 
+use super::backend::{AdapterArgs, Backend};
 use super::console::Console;
 use super::model;
-use super::options::{Backend, Rounding};
+use super::options::Rounding;
+use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::context::Context;
 use crate::blocks::mistake::Mistake;
+use crate::gpu::Tier;
 use crate::lab::golden::GoldenFile;
-use crate::lab::parity::{self, Check, Report};
+use crate::lab::parity::{self, Check, NotRun, Report};
 use crate::numerics::precision::Precision;
-use crate::weights::ByteSource;
+use crate::weights::{ByteSource, Checkpoint};
 use crate::{Error, Result};
 use clap::Args;
 use pollster::block_on;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Failed comparisons of one tap that are listed without --verbose.
 const LISTED: usize = 3;
@@ -37,6 +41,8 @@ pub(super) struct ParityArgs {
     /// What computes.
     #[arg(long, value_enum, default_value = "cpu")]
     backend: Backend,
+    #[command(flatten)]
+    adapter: AdapterArgs,
     /// Roundings between operations. The limits are those of f32.
     #[arg(long, value_enum, default_value = "f32")]
     numerics: Rounding,
@@ -52,7 +58,10 @@ pub(super) struct ParityArgs {
 }
 
 pub(super) fn run(args: ParityArgs, console: &Console) -> Result<bool> {
-    args.backend.check()?;
+    args.adapter.check(args.backend, DecoderTail::All)?;
+    if args.backend != Backend::Cpu && args.plant.is_some() {
+        return Err(Error::Usage("--plant is for the CPU reference: a mistake has no shader".into()));
+    }
     let mistake = args.plant.as_deref().map(mistake).transpose()?;
     let source = ByteSource::open(&args.golden)?;
     let golden = GoldenFile::parse(source.name(), &block_on(source.read(0..source.len()))?)?;
@@ -63,13 +72,9 @@ pub(super) fn run(args: ParityArgs, console: &Console) -> Result<bool> {
         let name = mistake.name();
         console.notice(format!("đã cố ý gài lỗi {name}"), format!("planted the mistake {name}"));
     }
-    let mut model = model::load(&checkpoint, context, console)?;
-    let spinner = console.spinner("đang so sánh", "comparing");
-    let report = block_on(parity::run(&mut model, &golden, &args.case));
-    spinner.finish_and_clear();
-    let report = report?;
+    let (report, device) = args.compare(&checkpoint, context, &golden, console)?;
     console.print(&if args.json {
-        format!("{:#}\n", args.as_json(&report))
+        format!("{:#}\n", args.as_json(&report, &device))
     } else {
         as_text(&report, &args, console)
     })?;
@@ -101,6 +106,10 @@ fn as_text(report: &Report, args: &ParityArgs, console: &Console) -> String {
         let limit = first.limit.unwrap_or_default();
         let _ = writeln!(out, "first failure: {} in case {}{place}", first.tap, first.case);
         let _ = writeln!(out, "  {}: {}, limit {}; {}", first.measure, number(first.error), number(limit), first.worst);
+    }
+    for NotRun { case, what, why } in &report.not_run {
+        let not_run = console.lang.pick("không chạy", "not run");
+        let _ = writeln!(out, "{not_run}: {what} of case {case}: {why}");
     }
     let (judged, failed) = report.counts();
     let (passed, shown) = (judged - failed, report.checks.len() - judged);
@@ -157,7 +166,38 @@ fn number(value: f64) -> String {
 }
 
 impl ParityArgs {
-    fn as_json(&self, report: &Report) -> Value {
+    /// Runs the cases, and says what computed.
+    fn compare(
+        &self,
+        checkpoint: &Arc<Checkpoint>,
+        context: Context,
+        golden: &GoldenFile,
+        console: &Console,
+    ) -> Result<(Report, Option<String>)> {
+        let spin = || console.spinner("đang so sánh", "comparing");
+        let gpu = match self.backend {
+            Backend::Cpu => None,
+            Backend::Gpu => Some(self.adapter.open()?),
+            // A report is about exactness, not speed: without a real GPU there is nothing to measure for it.
+            Backend::Auto => self.adapter.open().ok().filter(|gpu| gpu.adapter.tier == Tier::Hardware),
+        };
+        let Some(gpu) = gpu else {
+            let mut model = model::load(checkpoint, context, console)?;
+            let spinner = spin();
+            let report = block_on(parity::run(&mut model, golden, &self.case));
+            spinner.finish_and_clear();
+            return Ok((report?, None));
+        };
+        let device = gpu.adapter.describe();
+        console.notice(format!("tính bằng: {device}"), format!("computing on: {device}"));
+        let mut model = self.adapter.load_gpu(gpu, checkpoint, &context, console)?;
+        let spinner = spin();
+        let report = block_on(parity::run_gpu(&mut model, golden, &self.case));
+        spinner.finish_and_clear();
+        Ok((report?, Some(device)))
+    }
+
+    fn as_json(&self, report: &Report, device: &Option<String>) -> Value {
         let as_json = |check: &Check| {
             let mut value = serde_json::to_value(check).unwrap_or_default();
             value["passed"] = check.passed().into();
@@ -167,7 +207,9 @@ impl ParityArgs {
         json!({
             "model": self.model.display().to_string(),
             "golden": self.golden.display().to_string(),
-            "backend": "cpu",
+            "backend": if device.is_some() { "gpu" } else { "cpu" },
+            "device": device,
+            "not_run": report.not_run,
             "numerics": Precision::from(self.numerics).name(),
             "planted": self.plant,
             "judged": judged,

@@ -4,9 +4,7 @@ use super::prompt::Picture;
 use super::sampler::Sampler;
 use super::usage::Usage;
 use crate::blocks::b1a_input::Prompt;
-use crate::blocks::b6a_kv_cache::State;
-use crate::blocks::tap::Silent;
-use crate::model::{Prefill, Reference};
+use crate::model::{Engine, EngineState, Prefill};
 use crate::text::prompt::Piece;
 use crate::text::{Detokeniser, StopStrings, Tokenizer};
 use crate::{Error, Result};
@@ -67,9 +65,9 @@ pub struct Answer {
 /// A model's state and what belongs to it. Prompts and answers alternate as one growing sequence.
 #[derive(Debug)]
 pub struct Session {
-    model: Arc<Reference>,
+    model: Engine,
     tokenizer: Arc<Tokenizer>,
-    state: State,
+    state: EngineState,
     /// Logits for the token after the state; empty before the first prompt.
     logits: Vec<f32>,
     /// A token that was chosen and has not run through the model yet.
@@ -81,9 +79,13 @@ pub struct Session {
 
 impl Session {
     /// An empty session.
-    pub fn new(model: Arc<Reference>, tokenizer: Arc<Tokenizer>) -> Self {
-        let state = model.state();
-        Session { model, tokenizer, state, logits: Vec::new(), unfed: None, broken: false, usage: Usage::default() }
+    ///
+    /// # Errors
+    /// As [`Engine::state`].
+    pub fn new(model: impl Into<Engine>, tokenizer: Arc<Tokenizer>) -> Result<Self> {
+        let model = model.into();
+        let (state, usage) = (model.state()?, Usage::default());
+        Ok(Session { model, tokenizer, state, logits: Vec::new(), unfed: None, broken: false, usage })
     }
 
     /// Tokens and seconds so far.
@@ -92,8 +94,13 @@ impl Session {
     }
 
     /// The caches, for their sizes.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &EngineState {
         &self.state
+    }
+
+    /// What computes.
+    pub fn engine(&self) -> &Engine {
+        &self.model
     }
 
     /// Reads a prompt; `Piece::Image(i)` stands for `pictures[i]`. After an answer, the answer's last token goes in front of it.
@@ -104,7 +111,7 @@ impl Session {
     pub async fn feed(&mut self, pieces: &[Piece], pictures: &[Picture], how: Prefill, clock: Clock<'_>) -> Result<()> {
         self.check_usable()?;
         let (positions, image_tokens) = count(pieces, pictures)?;
-        let after = self.state.position + usize::from(self.unfed.is_some()) + positions;
+        let after = self.state.position() + usize::from(self.unfed.is_some()) + positions;
         let limit = self.model.config().max_position_embeddings;
         // Before the vision tower runs; the model itself would only notice after it.
         if after > limit {
@@ -114,9 +121,9 @@ impl Session {
             return Err(Error::Prompt("empty: at least one token is needed".into()));
         }
         let begin = clock();
-        let prompt = self.assemble(pieces, pictures)?;
+        let prompt = self.assemble(pieces, pictures).await?;
         let how = Prefill { all_logits: false, ..how };
-        let read = self.model.prefill(&mut self.state, &prompt, how, &mut Silent).await;
+        let read = self.model.prefill(&mut self.state, &prompt, how).await;
         self.logits = self.keep(read)?.logits;
         self.unfed = None;
         self.usage.prefill_seconds += clock() - begin;
@@ -188,13 +195,13 @@ impl Session {
 
     /// Whether a chosen token waits, but the model has no position for it.
     fn is_full(&self) -> bool {
-        self.unfed.is_some() && self.state.position >= self.model.config().max_position_embeddings
+        self.unfed.is_some() && self.state.position() >= self.model.config().max_position_embeddings
     }
 
     /// Runs the token that waits, if there is one, and chooses the next.
     async fn next(&mut self, sampler: &mut Sampler) -> Result<u32> {
         if let Some(id) = self.unfed {
-            let logits = self.model.decode(&mut self.state, id, &mut Silent).await;
+            let logits = self.model.decode(&mut self.state, id).await;
             self.logits = self.keep(logits)?;
             self.usage.decode_steps += 1;
         }
@@ -203,14 +210,14 @@ impl Session {
         Ok(id)
     }
 
-    fn assemble(&self, pieces: &[Piece], pictures: &[Picture]) -> Result<Prompt> {
+    async fn assemble(&self, pieces: &[Piece], pictures: &[Picture]) -> Result<Prompt> {
         let mut prompt = Prompt::text(self.unfed.into_iter().collect());
         for piece in pieces {
             match piece {
                 Piece::Ids(ids) => prompt.push_text(ids),
                 Piece::Image(index) => {
                     let picture = &pictures[*index]; // `count` saw that it is there
-                    let rows = self.model.image_rows(&picture.patches)?;
+                    let rows = self.model.image_rows(&picture.patches).await?;
                     prompt.push_image(self.model.config().image_token_id, &picture.types, &rows);
                 }
             }

@@ -28,11 +28,11 @@ static LAB: LazyLock<(Arc<Reference>, Arc<Tokenizer>)> = LazyLock::new(|| {
 fn session_with(change: impl FnOnce(&mut Reference)) -> Session {
     let mut model = LAB.0.as_ref().clone();
     change(&mut model);
-    Session::new(Arc::new(model), LAB.1.clone())
+    Session::new(Arc::new(model), LAB.1.clone()).unwrap()
 }
 
 fn session() -> Session {
-    Session::new(LAB.0.clone(), LAB.1.clone())
+    Session::new(LAB.0.clone(), LAB.1.clone()).unwrap()
 }
 
 fn prompt(text: &str) -> Vec<Piece> {
@@ -95,10 +95,10 @@ fn an_answer_goes_on_where_it_ended() {
     let second = answer(&mut session, 3, &[]).unwrap().0.ids;
     assert_eq!([first, second].concat(), *EXPECTED);
 
-    let position = session.state().position;
+    let position = session.state().position();
     let ids = vec![EXPECTED[0], EXPECTED[1]];
     block_on(session.feed(&[Piece::Ids(ids.clone())], &[], Prefill::default(), &|| 0.0)).unwrap();
-    assert_eq!(session.state().position, position + 3);
+    assert_eq!(session.state().position(), position + 3);
     let mut whole = self::session();
     let all = [vec![0], LAB.1.encode("The token"), EXPECTED.clone(), ids].concat();
     block_on(whole.feed(&[Piece::Ids(all)], &[], Prefill::default(), &|| 0.0)).unwrap();

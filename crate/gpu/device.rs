@@ -37,6 +37,20 @@ pub struct AdapterSummary {
     pub max_binding: u64,
     /// Largest buffer in bytes.
     pub max_buffer: u64,
+    /// Memory of a workgroup in bytes.
+    pub max_workgroup_memory: u32,
+    /// Invocations of a workgroup.
+    pub max_invocations: u32,
+    /// Storage buffers of a kernel.
+    pub max_storage_buffers: u32,
+}
+
+impl AdapterSummary {
+    /// Name, backend, and whether its shaders run on the processor: `llvmpipe (LLVM 15.0.7, 256 bits), vulkan, software`.
+    pub fn describe(&self) -> String {
+        let software = if self.tier == Tier::Software { ", software" } else { "" };
+        format!("{}, {}{software}", self.name, self.backend)
+    }
 }
 
 /// An open device.
@@ -72,6 +86,9 @@ fn summary(adapter: &wgpu::Adapter) -> AdapterSummary {
         tier: if info.device_type == wgpu::DeviceType::Cpu { Tier::Software } else { Tier::Hardware },
         max_binding: limits.max_storage_buffer_binding_size,
         max_buffer: limits.max_buffer_size,
+        max_workgroup_memory: limits.max_compute_workgroup_storage_size,
+        max_invocations: limits.max_compute_invocations_per_workgroup,
+        max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
     }
 }
 

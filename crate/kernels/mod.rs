@@ -9,6 +9,7 @@
 pub mod attend;
 pub mod cache;
 pub mod call;
+pub mod canary;
 pub mod experts;
 pub mod head;
 pub mod hyper;

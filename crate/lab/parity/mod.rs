@@ -6,7 +6,10 @@
 //! so end to end is judged with f32 caches, and with quantised ones only for shallow models. Limits and reasons: [`limits`].
 
 mod compare;
+mod gpu;
 mod layers;
+
+pub use gpu::run as run_gpu;
 
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Recorder, Silent, Tap};
@@ -64,6 +67,19 @@ impl Check {
 pub struct Report {
     /// In the order of the forward pass, case by case.
     pub checks: Vec<Check>,
+    /// What the golden file holds and this engine was not asked, with the reason. Never counted as passed.
+    pub not_run: Vec<NotRun>,
+}
+
+/// A comparison that did not take place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotRun {
+    /// Case of the golden file.
+    pub case: String,
+    /// What of it.
+    pub what: &'static str,
+    /// Why not.
+    pub why: &'static str,
 }
 
 impl Report {
@@ -84,14 +100,9 @@ impl Report {
 /// # Errors
 /// A case that the file does not have, a file that does not fit the checkpoint, or whatever the run itself says.
 pub async fn run(model: &mut Reference, golden: &GoldenFile, cases: &[String]) -> Result<Report> {
-    let mut all: Vec<String> = golden.cases().into_iter().map(String::from).collect();
-    all.extend(["greedy", "dspark", "vision"].into_iter().filter(|name| has(golden, name)).map(String::from));
-    if let Some(unknown) = cases.iter().find(|name| !all.contains(name)) {
-        return Err(Error::Usage(format!("no case {unknown} in {}; it has {}", golden.file, all.join(", "))));
-    }
     let mut report = Report::default();
-    for case in all.iter().filter(|name| cases.is_empty() || cases.contains(name)) {
-        model.context.kv = if case.ends_with("_f32kv") { Precision::F32 } else { Precision::Released };
+    for case in &named(golden, cases)? {
+        model.context.kv = kv(case);
         match case.as_str() {
             "greedy" => greedy(model, golden, &mut report).await?,
             "dspark" => draft(model, golden, &mut report)?,
@@ -106,6 +117,27 @@ pub async fn run(model: &mut Reference, golden: &GoldenFile, cases: &[String]) -
         }
     }
     Ok(report)
+}
+
+/// The named cases that the file has, or all.
+fn named(golden: &GoldenFile, cases: &[String]) -> Result<Vec<String>> {
+    let mut all: Vec<String> = golden.cases().into_iter().map(String::from).collect();
+    all.extend(["greedy", "dspark", "vision"].into_iter().filter(|name| has(golden, name)).map(String::from));
+    if let Some(unknown) = cases.iter().find(|name| !all.contains(name)) {
+        return Err(Error::Usage(format!("no case {unknown} in {}; it has {}", golden.file, all.join(", "))));
+    }
+    all.retain(|name| cases.is_empty() || cases.contains(name));
+    Ok(all)
+}
+
+/// Roundings of the caches in a case.
+fn kv(case: &str) -> Precision {
+    if case.ends_with("_f32kv") { Precision::F32 } else { Precision::Released }
+}
+
+/// Taps that are compared end to end.
+fn end_to_end_tap(tap: Tap) -> bool {
+    matches!(tap, Tap::EngramRows | Tap::TopkIds | Tap::Streams)
 }
 
 fn has(golden: &GoldenFile, case: &str) -> bool {
@@ -147,12 +179,21 @@ async fn end_to_end(
     prompt: &Prompt,
     report: &mut Report,
 ) -> Result<()> {
-    let config = model.config();
-    let judged = judged_end_to_end(config, case);
-    let mut recorder = Recorder::new(|tap, _| matches!(tap, Tap::EngramRows | Tap::TopkIds | Tap::Streams));
+    let mut recorder = Recorder::new(|tap, _| end_to_end_tap(tap));
     let how = Prefill { all_logits: true, ..Prefill::default() };
     let output = model.prefill(&mut model.state(), prompt, how, &mut recorder).await?;
+    judge_end_to_end(model.config(), golden, case, (&recorder, &output.logits), report)
+}
 
+/// What a run through the whole model showed and gave, `all` its logits `[n, vocab]`.
+fn judge_end_to_end<F: Fn(Tap, usize) -> bool>(
+    config: &Config,
+    golden: &GoldenFile,
+    case: &str,
+    (recorder, all): (&Recorder<F>, &[f32]),
+    report: &mut Report,
+) -> Result<()> {
+    let judged = judged_end_to_end(config, case);
     if let Some(expected) = golden.get(&format!("{case}.engram_ids")) {
         let columns = config.engram_columns();
         for (which, &layer) in config.engram_layer_ids.iter().enumerate() {
@@ -181,7 +222,7 @@ async fn end_to_end(
     }
     let rows = golden.need(&format!("{case}.logit_rows"))?;
     let own: Vec<f32> = (rows.i64.iter())
-        .flat_map(|&row| &output.logits[row as usize * config.vocab_size..][..config.vocab_size])
+        .flat_map(|&row| &all[row as usize * config.vocab_size..][..config.vocab_size])
         .copied()
         .collect();
     logits(report, case, "logits end to end", config, &own, golden.need(&format!("{case}.logits"))?, judged);
@@ -210,12 +251,15 @@ async fn greedy(model: &Reference, golden: &GoldenFile, report: &mut Report) -> 
         ids.push(id);
         logits = model.decode(&mut state, id, &mut Silent).await?;
     }
-    let own: Vec<i64> = ids.into_iter().map(i64::from).collect();
-    let expected: Vec<i64> = expected.into_iter().map(i64::from).collect();
-    let mut check = compare::equal("greedy", "ids", None, &own, &expected);
-    check.limit = check.limit.filter(|_| judged_end_to_end(model.config(), "short"));
-    report.checks.push(check);
+    report.checks.push(greedy_check(model.config(), &ids, &expected));
     Ok(())
+}
+
+fn greedy_check(config: &Config, own: &[u32], expected: &[u32]) -> Check {
+    let wide = |ids: &[u32]| ids.iter().map(|&id| i64::from(id)).collect::<Vec<_>>();
+    let mut check = compare::equal("greedy", "ids", None, &wide(own), &wide(expected));
+    check.limit = check.limit.filter(|_| judged_end_to_end(config, "short"));
+    check
 }
 
 /// DSpark alone: rings from the golden taps, one draft.

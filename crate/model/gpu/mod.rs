@@ -70,6 +70,8 @@ struct Input {
 pub struct Trace {
     /// `(tap name, layer, rows, values)` in the order of the plan.
     pub tensors: Vec<(&'static str, usize, usize, Vec<f32>)>,
+    /// `(layer, ids)` of the n-gram rows `[rows, columns]`, chunk by chunk.
+    pub engram_ids: Vec<(usize, Vec<i64>)>,
 }
 
 impl GpuModel {
@@ -196,7 +198,7 @@ impl GpuModel {
         for from in (0..prompt.len()).step_by(chunk) {
             let range = from..(from + chunk).min(prompt.len());
             let (n, end) = (range.len(), range.end);
-            let memory = self.memory(state, prompt, range.clone()).await?;
+            let memory = self.memory(state, prompt, range.clone(), trace).await?;
             self.write_rows(state, prompt, range.clone(), begin + from, &memory)?;
             self.run(state, (part, n), taps, trace).await?;
             state.position = begin + end;
@@ -252,6 +254,7 @@ impl GpuModel {
         state: &mut GpuState,
         prompt: &Prompt,
         range: Range<usize>,
+        trace: &mut Trace,
     ) -> Result<Vec<(usize, Vec<f32>)>> {
         let most = self.config().engram_max_ngram_size;
         let before = state.engram_history.len();
@@ -261,12 +264,14 @@ impl GpuModel {
         let mut memory = Vec::new();
         for (layer, hash) in &self.hashes {
             let table = format!("layers.{layer}.engram.embed");
-            let mut rows = Vec::new();
+            let (mut rows, mut ids) = (Vec::new(), Vec::new());
             for p in before..history.len() {
                 for id in hash.rows(&history[(p + 1).saturating_sub(most)..=p]) {
                     rows.extend(self.checkpoint.table_row(&table, id).await?);
+                    ids.push(id as i64);
                 }
             }
+            trace.engram_ids.push((*layer, ids));
             memory.push((*layer, rows));
         }
         let kept = history.len().min(most - 1);

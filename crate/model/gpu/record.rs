@@ -286,7 +286,9 @@ impl<'a> Recorder<'a, '_> {
             let tensors = [&rows.scores, &rows.best, &rows.pool];
             candidate_blocks::record(self.planner, tensors, &s.call, config, source.ratio)?;
         }
-        top_k::record(self.planner, &rows.scores, &s.topk, &s.call, source.ratio)
+        top_k::record(self.planner, &rows.scores, &s.topk, &s.call, source.ratio)?;
+        self.planner.tap(Tap::TopkIds.name(), index, &s.topk);
+        Ok(())
     }
 
     fn experts(&mut self, layer: &GpuLayer) -> Result<()> {

@@ -1,0 +1,85 @@
+//! The GPU against a golden file: end to end, with the same comparisons and limits as the reference.
+//!
+//! Teacher forcing, layer by layer on golden input, is the reference's; the GPU is compared with the reference at every tap by `tests/gpu`.
+
+use super::{NotRun, Report, end_to_end_tap, greedy_check, judge_end_to_end, kv, named, prompt};
+use crate::blocks::b1a_input::Prompt;
+use crate::blocks::tap::{Observer, Recorder, Tap, Values};
+use crate::error::Result;
+use crate::lab::golden::GoldenFile;
+use crate::model::Prefill;
+use crate::model::gpu::{GpuModel, Trace};
+use crate::numerics::ops::argmax;
+
+/// Taps that are read back.
+const TAPS: [Tap; 2] = [Tap::TopkIds, Tap::Streams];
+
+/// Runs the named cases of a golden file, or all. What only the reference can do is listed in the report as not run.
+///
+/// # Errors
+/// As [`super::run`].
+pub async fn run(model: &mut GpuModel, golden: &GoldenFile, cases: &[String]) -> Result<Report> {
+    let mut report = Report::default();
+    for case in &named(golden, cases)? {
+        model.context.kv = kv(case);
+        let skipped = match case.as_str() {
+            "greedy" => {
+                greedy(model, golden, &mut report).await?;
+                None
+            }
+            "dspark" => Some(("the draft", "DSpark runs on the CPU only")),
+            "vision" => Some(("the vision tower", "it runs on the CPU only")),
+            _ => {
+                end_to_end(model, golden, case, &mut report).await?;
+                let layered = golden.get(&format!("{case}.layers.0.streams")).is_some();
+                layered.then_some(("layer by layer", "golden input can be given to layers of the CPU reference only"))
+            }
+        };
+        report.not_run.extend(skipped.map(|(what, why)| NotRun { case: case.clone(), what, why }));
+    }
+    Ok(report)
+}
+
+async fn end_to_end(model: &GpuModel, golden: &GoldenFile, case: &str, report: &mut Report) -> Result<()> {
+    let prompt = prompt(model.config(), golden, case)?;
+    let (mut state, mut trace) = (model.state()?, Trace::default());
+    let how = Prefill { all_logits: true, ..Prefill::default() };
+    let names = TAPS.map(Tap::name);
+    let output = model.prefill_traced(&mut state, &prompt, how, &names, &mut trace).await?;
+    let mut recorder = Recorder::new(|tap, _| end_to_end_tap(tap));
+    replay(&trace, model.config().engram_columns(), &mut recorder);
+    judge_end_to_end(model.config(), golden, case, (&recorder, &output.logits), report)
+}
+
+/// Shows a trace to an observer, in the reference's types.
+fn replay(trace: &Trace, columns: usize, observer: &mut dyn Observer) {
+    for (layer, ids) in &trace.engram_ids {
+        observer.see(Tap::EngramRows, *layer, &[ids.len() / columns, columns], Values::I64(ids));
+    }
+    for (name, layer, rows, values) in &trace.tensors {
+        let Some(tap) = TAPS.into_iter().find(|tap| tap.name() == *name) else { continue };
+        let shape = [*rows, values.len() / rows];
+        if tap == Tap::TopkIds {
+            // Read back as 32-bit words; the mark of "none" becomes -1.
+            let ids: Vec<i64> = values.iter().map(|value| i64::from(value.to_bits() as i32)).collect();
+            observer.see(tap, *layer, &shape, Values::I64(&ids));
+        } else {
+            observer.see(tap, *layer, &shape, Values::F32(values));
+        }
+    }
+}
+
+/// Greedy decoding token by token from the short prompt.
+async fn greedy(model: &GpuModel, golden: &GoldenFile, report: &mut Report) -> Result<()> {
+    let expected = golden.need("greedy.ids")?.ids();
+    let mut ids = golden.need("short.input_ids")?.ids();
+    let mut state = model.state()?;
+    let mut logits = model.prefill(&mut state, &Prompt::text(ids.clone()), Prefill::default()).await?.logits;
+    while ids.len() < expected.len() {
+        let id = argmax(&logits) as u32;
+        ids.push(id);
+        logits = model.decode(&mut state, id).await?;
+    }
+    report.checks.push(greedy_check(model.config(), &ids, &expected));
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! One interface over the two ways to compute: the CPU reference and the GPU.
+//!
+//! An [`Engine`] is cheap to clone; an [`EngineState`] belongs to one engine. Nothing here asks for `Send`: in a browser the GPU's objects stay
+//! on their thread.
+
+use super::gpu::{GpuModel, GpuState};
+use super::reference::{Output, Prefill, Reference};
+use crate::blocks::b1a_input::Prompt;
+use crate::blocks::b3a_encoder_decoder::DecoderTail;
+use crate::blocks::b6a_kv_cache::State;
+use crate::blocks::tap::Silent;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::gpu::kernel::Pipelines;
+use crate::gpu::{Element, Gpu, Planner, Tensor, readback};
+use crate::image::Patches;
+use crate::kernels::call::Call;
+use crate::kernels::linear::{self, GpuMatrix};
+use crate::numerics::linear::Matrix;
+use crate::numerics::precision::Precision;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A loaded model, wherever it computes.
+#[derive(Debug, Clone)]
+pub enum Engine {
+    /// On the processor.
+    Cpu(Arc<Reference>),
+    /// On a GPU.
+    Gpu(Rc<GpuModel>),
+}
+
+/// What one sequence carries from call to call.
+#[derive(Debug)]
+pub enum EngineState {
+    /// In main memory.
+    Cpu(Box<State>),
+    /// In GPU memory.
+    Gpu(Box<GpuState>),
+}
+
+impl From<Arc<Reference>> for Engine {
+    fn from(model: Arc<Reference>) -> Self {
+        Engine::Cpu(model)
+    }
+}
+
+impl From<GpuModel> for Engine {
+    fn from(model: GpuModel) -> Self {
+        Engine::Gpu(Rc::new(model))
+    }
+}
+
+impl EngineState {
+    /// Tokens fed so far; the next token has this position.
+    pub fn position(&self) -> usize {
+        match self {
+            EngineState::Cpu(state) => state.position,
+            EngineState::Gpu(state) => state.position,
+        }
+    }
+
+    /// Bytes of global KV that the sequence uses: 890 per token of a long sequence with the released geometry.
+    pub fn kv_bytes(&self) -> usize {
+        match self {
+            EngineState::Cpu(state) => state.kv_bytes(),
+            EngineState::Gpu(state) => state.kv_bytes(),
+        }
+    }
+
+    /// Bytes of the window rings. Those of the GPU are longer by the rows that one call may bring.
+    pub fn ring_bytes(&self) -> usize {
+        match self {
+            EngineState::Cpu(state) => state.ring_bytes(),
+            EngineState::Gpu(state) => state.ring_bytes(),
+        }
+    }
+}
+
+impl Engine {
+    /// `cpu` or `gpu`, as `--backend` has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Engine::Cpu(_) => "cpu",
+            Engine::Gpu(_) => "gpu",
+        }
+    }
+
+    /// What computes, for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Engine::Cpu(_) => "CPU reference".into(),
+            Engine::Gpu(model) => model.gpu.adapter.describe(),
+        }
+    }
+
+    /// The model's config.
+    pub fn config(&self) -> &Config {
+        match self {
+            Engine::Cpu(model) => model.config(),
+            Engine::Gpu(model) => model.config(),
+        }
+    }
+
+    /// The state before the first token.
+    ///
+    /// # Errors
+    /// [`Error::DoesNotFit`] if GPU memory is too small for it.
+    pub fn state(&self) -> Result<EngineState> {
+        Ok(match self {
+            Engine::Cpu(model) => EngineState::Cpu(Box::new(model.state())),
+            Engine::Gpu(model) => EngineState::Gpu(Box::new(model.state()?)),
+        })
+    }
+
+    /// Feeds a prompt; returns the logits of the last row, or of all that ran through the decoder.
+    ///
+    /// # Errors
+    /// As [`Reference::prefill`] and [`GpuModel::prefill`]; [`Error::Usage`] for a state of the other engine, and for a decoder tail on the GPU.
+    pub async fn prefill(&self, state: &mut EngineState, prompt: &Prompt, how: Prefill) -> Result<Output> {
+        match (self, state) {
+            (Engine::Cpu(model), EngineState::Cpu(state)) => model.prefill(state, prompt, how, &mut Silent).await,
+            (Engine::Gpu(model), EngineState::Gpu(state)) => {
+                check_tail(how.tail)?;
+                model.prefill(state, prompt, how).await
+            }
+            _ => Err(Error::Usage("a sequence's state belongs to another engine than the one that is asked".into())),
+        }
+    }
+
+    /// Feeds one text token; returns the logits for the next.
+    ///
+    /// # Errors
+    /// As [`Self::prefill`].
+    pub async fn decode(&self, state: &mut EngineState, id: u32) -> Result<Vec<f32>> {
+        Ok(self.prefill(state, &Prompt::text(vec![id]), Prefill::default()).await?.logits)
+    }
+
+    /// Runs a picture's patches through the vision tower: rows for its IMAGE positions `[cells, dim]`.
+    ///
+    /// # Errors
+    /// A checkpoint without a vision tower.
+    pub async fn image_rows(&self, patches: &Patches) -> Result<Vec<f32>> {
+        match self {
+            Engine::Cpu(model) => model.image_rows(patches),
+            Engine::Gpu(model) => model.image_rows(patches).await,
+        }
+    }
+}
+
+/// # Errors
+/// [`Error::Usage`] for what the GPU does not do yet: a prompt of which only the last rows run through the decoder.
+pub fn check_tail(tail: DecoderTail) -> Result<()> {
+    match tail {
+        DecoderTail::All => Ok(()),
+        DecoderTail::Last(_) => Err(Error::Usage("--decoder-tail N needs --backend cpu in this version".into())),
+    }
+}
+
+/// Seconds that three products of one token take on each side: how `auto` decides about an adapter whose shaders run on the processor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Timing {
+    /// On the processor, by the reference.
+    pub cpu: f64,
+    /// On the adapter, from submit to read-back.
+    pub gpu: f64,
+}
+
+/// Rounds of [`time`], of which the quickest counts; one more goes before them, for pipelines and caches.
+const ROUNDS: usize = 3;
+
+/// Measures the first layer's query, key and expert projections on both sides. `clock` gives seconds.
+///
+/// # Errors
+/// [`Error::Gpu`], or [`Error::DoesNotFit`] if the adapter cannot bind a matrix.
+pub async fn time(model: &Reference, gpu: &Gpu, clock: &dyn Fn() -> f64) -> Result<Timing> {
+    let layer = &model.layers[0].layer;
+    let matrices = [&layer.attention.wq_a, &layer.attention.wkv, &layer.experts.experts[0].w1];
+    let x: Vec<f32> = (0..model.config().dim).map(|i| (i % 7) as f32 - 3.0).collect();
+    let mut timing = Timing { cpu: f64::INFINITY, gpu: f64::INFINITY };
+    for _ in 0..=ROUNDS {
+        let begin = clock();
+        for matrix in matrices {
+            std::hint::black_box(matrix.matmul(&x, 1));
+        }
+        timing.cpu = timing.cpu.min(clock() - begin);
+    }
+    let mut pipelines = Pipelines::default();
+    let (plan, last) = gpu.checked("recording a measurement", || record(gpu, &mut pipelines, matrices, &x)).await?;
+    for round in 0..=ROUNDS {
+        let begin = clock();
+        plan.run(gpu);
+        readback::f32s(gpu, &last).await?;
+        if round > 0 {
+            timing.gpu = timing.gpu.min(clock() - begin);
+        }
+    }
+    Ok(timing)
+}
+
+/// The products as a plan, and the last one's output.
+fn record(
+    gpu: &Gpu,
+    pipelines: &mut Pipelines,
+    matrices: [&Matrix; 3],
+    x: &[f32],
+) -> Result<(crate::gpu::Plan, Tensor)> {
+    let mut planner = Planner::new(gpu, pipelines);
+    let call = Call::buffer(gpu)?;
+    Call::new(0, 1, 0).write(gpu, &call);
+    let x = Tensor::f32(gpu, "measured input", &[1, x.len()], x)?;
+    let mut last = x.clone();
+    for matrix in matrices {
+        let weight = GpuMatrix::new(gpu, "measured weight", matrix)?;
+        last = Tensor::zeros(gpu, "measured output", Element::F32, &[1, matrix.rows()])?;
+        linear::record(&mut planner, &weight, [&x, &last], &call, 1, Precision::F32)?;
+    }
+    Ok((planner.finish(), last))
+}
