@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Failed comparisons of one tap that are listed without --verbose.
 const LISTED: usize = 3;
 
-/// Head of the table that [`line`] fills.
+/// Head of the table that [`line()`] fills.
 const HEADER: &str = "  tap                        checks  worst layer     error     limit";
 
 /// Options of `parity`.

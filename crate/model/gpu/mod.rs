@@ -29,6 +29,7 @@ use crate::weights::Checkpoint;
 use record::Part;
 use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 use tail::Tail;
 use vision::GpuVision;
@@ -309,7 +310,7 @@ impl GpuModel {
     }
 
     /// The plan of a part for `capacity` rows on this state, recorded if it is new or the cache has grown.
-    async fn plan(&self, state: &mut GpuState, part: Part, capacity: usize) -> Result<Arc<Plan>> {
+    async fn plan(&self, state: &mut GpuState, part: Part, capacity: usize) -> Result<Rc<Plan>> {
         if let Some(plan) = state.plans.get(&(part, capacity)) {
             return Ok(plan.clone());
         }
@@ -319,7 +320,7 @@ impl GpuModel {
                 let mut pipelines = self.pipelines.borrow_mut();
                 let mut planner = Planner::new(&self.gpu, &mut pipelines);
                 record::part(self, &mut planner, state, (part, capacity))?;
-                Ok(Arc::new(planner.finish()))
+                Ok(Rc::new(planner.finish()))
             })
             .await?;
         state.plans.insert((part, capacity), plan.clone());

@@ -10,7 +10,7 @@ use crate::kernels::cache::GpuPlane;
 use crate::numerics::precision::Precision;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// Entries that a fresh cache has room for; it doubles from there.
 const FIRST_ENTRIES: usize = 256;
@@ -43,7 +43,7 @@ pub struct GpuState {
     pub(super) sources: BTreeMap<usize, GpuSource>,
     pub(super) scores: BTreeMap<usize, Scores>,
     /// By part of the model and rows.
-    pub(super) plans: BTreeMap<(Part, usize), Arc<Plan>>,
+    pub(super) plans: BTreeMap<(Part, usize), Rc<Plan>>,
     /// Position of the oldest row in the rings of the layers after the last KV source: a tail leaves older ones out (section 4.5a).
     pub(super) decoder_oldest: usize,
     /// Window of the last KV source while a tail runs; made for the first tail.
