@@ -2,7 +2,6 @@
 
 use super::console::Console;
 use super::{memory, model};
-use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::context::Context;
 use crate::gpu::{Choice, Gpu, Tier};
 use crate::kernels::canary;
@@ -58,11 +57,11 @@ enum Reason {
 impl AdapterArgs {
     /// # Errors
     /// [`Error::Usage`] for options that the chosen backend has no use for.
-    pub(super) fn check(&self, backend: Backend, tail: DecoderTail) -> Result<()> {
+    pub(super) fn check(&self, backend: Backend) -> Result<()> {
         if backend == Backend::Cpu && (self.device.is_some() || self.emulate_limits.is_some()) {
             return Err(Error::Usage("--device and --emulate-limits are about a GPU, not about --backend cpu".into()));
         }
-        if backend == Backend::Gpu { engine::check_tail(tail) } else { Ok(()) }
+        Ok(())
     }
 
     fn choice(&self) -> Choice {
@@ -86,26 +85,19 @@ impl AdapterArgs {
         backend: Backend,
         checkpoint: &Arc<Checkpoint>,
         context: Context,
-        tail: DecoderTail,
         console: &Console,
     ) -> Result<Engine> {
         let (engine, reason) = match backend {
             Backend::Cpu => return Ok(Arc::new(model::load(checkpoint, context, console)?).into()),
             Backend::Gpu => (self.load_gpu(self.open()?, checkpoint, &context, console)?.into(), Reason::Asked),
-            Backend::Auto => self.choose(checkpoint, context, tail, console)?,
+            Backend::Auto => self.choose(checkpoint, context, console)?,
         };
         announce(&engine, &reason, console);
         Ok(engine)
     }
 
-    fn choose(
-        &self,
-        checkpoint: &Arc<Checkpoint>,
-        context: Context,
-        tail: DecoderTail,
-        console: &Console,
-    ) -> Result<(Engine, Reason)> {
-        let gpu = match engine::check_tail(tail).and_then(|()| self.open()) {
+    fn choose(&self, checkpoint: &Arc<Checkpoint>, context: Context, console: &Console) -> Result<(Engine, Reason)> {
+        let gpu = match self.open() {
             Ok(gpu) if gpu.adapter.tier == Tier::Hardware => match self.load_gpu(gpu, checkpoint, &context, console) {
                 Ok(model) => return Ok((model.into(), Reason::Hardware)),
                 Err(error) => Err(error),

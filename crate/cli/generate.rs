@@ -94,7 +94,7 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
         devices::list(args.json, console)?;
         return Ok(true);
     }
-    args.adapter.check(args.backend, args.decoder_tail)?;
+    args.adapter.check(args.backend)?;
     let mut sampler = Sampler::new(args.sampling())?;
     StopStrings::new(&args.stop)?;
     let text = read_prompt(&args.prompt)?;
@@ -105,7 +105,7 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     let pictures = args.image.iter().map(|path| picture(path, &config)).collect::<Result<Vec<_>>>()?;
     let pieces = args.pieces(&text, &tokenizer, &config)?;
     let context = Context::new(&config, args.numerics.into(), args.kv.into());
-    let engine = args.adapter.load(args.backend, &checkpoint, context, args.decoder_tail, console)?;
+    let engine = args.adapter.load(args.backend, &checkpoint, context, console)?;
     let mut session = Session::new(engine, tokenizer)?;
 
     let begin = Instant::now();

@@ -4,7 +4,6 @@ use super::backend::{AdapterArgs, Backend};
 use super::console::Console;
 use super::model;
 use super::options::Rounding;
-use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::context::Context;
 use crate::blocks::mistake::Mistake;
 use crate::gpu::Tier;
@@ -58,7 +57,7 @@ pub(super) struct ParityArgs {
 }
 
 pub(super) fn run(args: ParityArgs, console: &Console) -> Result<bool> {
-    args.adapter.check(args.backend, DecoderTail::All)?;
+    args.adapter.check(args.backend)?;
     if args.backend != Backend::Cpu && args.plant.is_some() {
         return Err(Error::Usage("--plant is for the CPU reference: a mistake has no shader".into()));
     }

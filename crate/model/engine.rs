@@ -6,7 +6,6 @@
 use super::gpu::{GpuModel, GpuState};
 use super::reference::{Output, Prefill, Reference};
 use crate::blocks::b1a_input::Prompt;
-use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::b6a_kv_cache::State;
 use crate::blocks::tap::Silent;
 use crate::config::Config;
@@ -116,14 +115,11 @@ impl Engine {
     /// Feeds a prompt; returns the logits of the last row, or of all that ran through the decoder.
     ///
     /// # Errors
-    /// As [`Reference::prefill`] and [`GpuModel::prefill`]; [`Error::Usage`] for a state of the other engine, and for a decoder tail on the GPU.
+    /// As [`Reference::prefill`] and [`GpuModel::prefill`]; [`Error::Usage`] for a state of the other engine.
     pub async fn prefill(&self, state: &mut EngineState, prompt: &Prompt, how: Prefill) -> Result<Output> {
         match (self, state) {
             (Engine::Cpu(model), EngineState::Cpu(state)) => model.prefill(state, prompt, how, &mut Silent).await,
-            (Engine::Gpu(model), EngineState::Gpu(state)) => {
-                check_tail(how.tail)?;
-                model.prefill(state, prompt, how).await
-            }
+            (Engine::Gpu(model), EngineState::Gpu(state)) => model.prefill(state, prompt, how).await,
             _ => Err(Error::Usage("a sequence's state belongs to another engine than the one that is asked".into())),
         }
     }
@@ -145,15 +141,6 @@ impl Engine {
             Engine::Cpu(model) => model.image_rows(patches),
             Engine::Gpu(model) => model.image_rows(patches).await,
         }
-    }
-}
-
-/// # Errors
-/// [`Error::Usage`] for what the GPU does not do yet: a prompt of which only the last rows run through the decoder.
-pub fn check_tail(tail: DecoderTail) -> Result<()> {
-    match tail {
-        DecoderTail::All => Ok(()),
-        DecoderTail::Last(_) => Err(Error::Usage("--decoder-tail N needs --backend cpu in this version".into())),
     }
 }
 

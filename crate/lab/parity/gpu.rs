@@ -2,7 +2,8 @@
 //!
 //! Teacher forcing, layer by layer on golden input, is the reference's; the GPU is compared with the reference at every tap by `tests/gpu`.
 
-use super::{NotRun, Report, end_to_end_tap, greedy_check, judge_end_to_end, kv, named, prompt};
+use super::{NotRun, Report, blind, end_to_end_tap, greedy_check, judge_end_to_end, judge_vision, kv, named};
+use super::{patches_of_picture, prompt};
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Observer, Recorder, Tap, Values};
 use crate::error::Result;
@@ -28,7 +29,10 @@ pub async fn run(model: &mut GpuModel, golden: &GoldenFile, cases: &[String]) ->
                 None
             }
             "dspark" => Some(("the draft", "DSpark runs on the CPU only")),
-            "vision" => Some(("the vision tower", "it runs on the CPU only")),
+            "vision" => {
+                vision(model, golden, &mut report).await?;
+                None
+            }
             _ => {
                 end_to_end(model, golden, case, &mut report).await?;
                 let layered = golden.get(&format!("{case}.layers.0.streams")).is_some();
@@ -67,6 +71,16 @@ fn replay(trace: &Trace, columns: usize, observer: &mut dyn Observer) {
             observer.see(tap, *layer, &shape, Values::F32(values));
         }
     }
+}
+
+/// The picture's way, with ViT and aligner on the GPU.
+async fn vision(model: &GpuModel, golden: &GoldenFile, report: &mut Report) -> Result<()> {
+    let Some(config) = &model.config().vision else { return Err(blind(golden)) };
+    let patches = patches_of_picture(config, golden, report)?;
+    let mut trace = Trace::default();
+    let aligned = model.image_rows_traced(&patches, &["vit"], &mut trace).await?;
+    let vit = trace.tensors.first().map_or(&[][..], |(_, _, _, values)| values);
+    judge_vision(model.config(), golden, (vit, &aligned), report)
 }
 
 /// Greedy decoding token by token from the short prompt.

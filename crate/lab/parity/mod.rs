@@ -13,9 +13,9 @@ pub use gpu::run as run_gpu;
 
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Recorder, Silent, Tap};
-use crate::config::Config;
+use crate::config::{Config, VisionConfig};
 use crate::error::{Error, Result};
-use crate::image::{self, Rgb, TokenType};
+use crate::image::{self, Patches, Rgb, TokenType};
 use crate::lab::golden::{Golden, GoldenFile};
 use crate::model::{Prefill, Reference};
 use crate::numerics::ops::argmax;
@@ -295,11 +295,19 @@ fn draft(model: &Reference, golden: &GoldenFile, report: &mut Report) -> Result<
 /// The picture's way: pixels to patches, token layout, ViT, aligner.
 fn vision(model: &Reference, golden: &GoldenFile, report: &mut Report) -> Result<()> {
     let (Some(config), Some(weights)) = (&model.config().vision, &model.input.vision) else {
-        return Err(Error::Golden {
-            file: golden.file.clone(),
-            problem: "has a picture, but the checkpoint no vision".into(),
-        });
+        return Err(blind(golden));
     };
+    let patches = patches_of_picture(config, golden, report)?;
+    let seen = crate::blocks::b1a_input::see(model.context.numerics, config, weights, &patches);
+    judge_vision(model.config(), golden, (&seen.vit, &seen.aligned), report)
+}
+
+fn blind(golden: &GoldenFile) -> Error {
+    Error::Golden { file: golden.file.clone(), problem: "has a picture, but the checkpoint no vision".into() }
+}
+
+/// What happens to a picture before the vision tower, compared on the way.
+fn patches_of_picture(config: &VisionConfig, golden: &GoldenFile, report: &mut Report) -> Result<Patches> {
     let rgb = golden.need("image.rgb")?;
     let picture = Rgb::new(rgb.shape[1], rgb.shape[0], rgb.i64.iter().map(|&v| v as u8).collect())?;
     let plan = image::plan(picture.width, picture.height, config)?;
@@ -310,21 +318,22 @@ fn vision(model: &Reference, golden: &GoldenFile, report: &mut Report) -> Result
     report.checks.push(compare::equal("vision", "1a.types", None, &types, &expected));
     let patches = image::patches(&image::fit(&picture, &plan), config, true);
     let row = patches.values.len() / (plan.patch_rows * plan.patch_cols);
-    let pixels = compare::worst_row(
-        "vision",
-        "1a.patches",
-        None,
-        &patches.values,
-        &golden.need("image.patches")?.f32,
-        row,
-        Some(0.0),
-    );
-    report.checks.push(pixels);
-    let seen = crate::blocks::b1a_input::see(model.context.numerics, config, weights, &patches);
-    for (what, own, key, width) in [
-        ("1a.vit", &seen.vit, "image.vit", config.dim),
-        ("1a.aligned", &seen.aligned, "image.aligned", model.config().dim),
-    ] {
+    let expected = &golden.need("image.patches")?.f32;
+    report.checks.push(compare::worst_row("vision", "1a.patches", None, &patches.values, expected, row, Some(0.0)));
+    Ok(patches)
+}
+
+/// Compares the ViT's and the aligner's output.
+fn judge_vision(
+    config: &Config,
+    golden: &GoldenFile,
+    (vit, aligned): (&[f32], &[f32]),
+    report: &mut Report,
+) -> Result<()> {
+    let width = config.vision.as_ref().map_or(config.dim, |vision| vision.dim);
+    for (what, own, key, width) in
+        [("1a.vit", vit, "image.vit", width), ("1a.aligned", aligned, "image.aligned", config.dim)]
+    {
         let expected = &golden.need(key)?.f32;
         report.checks.push(compare::worst_row("vision", what, None, own, expected, width, Some(limits::LAYER)));
     }
