@@ -193,12 +193,17 @@ fn files_that_are_no_golden_files() {
 #[cfg(target_os = "linux")]
 pub(super) fn hollow(config: &Config) -> tempfile::TempDir {
     use flash890::weights::contract::contract;
+    use flash890::weights::engram::{ENGRAM_FILE, EngramTables};
     use flash890::weights::tiny::TinySpec;
     let folder = tempfile::tempdir().unwrap();
     let mut files = TinySpec::lab().files().unwrap();
     files.retain(|name, _| name.ends_with(".json") && !name.contains("index"));
     flash890::weights::tiny::write_dir(&files, folder.path()).unwrap();
     std::fs::write(folder.path().join("config.json"), config.to_json()).unwrap();
+    let last = config.engram_compressed_vocab_size as u32 - 1;
+    let map = (0..config.vocab_size as u32).map(|id| id.min(last)).collect();
+    let tables = EngramTables::from_config(config, map).unwrap().to_json();
+    std::fs::write(folder.path().join(ENGRAM_FILE), tables).unwrap();
     let mut header = serde_json::Map::new();
     let mut end = 0;
     for spec in contract(config) {

@@ -109,7 +109,12 @@ fn check_size(bytes: u64) -> Result<String, String> {
 
 /// Unit, integration and documentation tests of the workspace. The only step that counts more than one.
 fn run_tests(workspace: &Workspace) -> Outcome {
-    match process::show_and_keep(&mut workspace.cargo(&["test", "--workspace", "--no-fail-fast"])) {
+    let mut cargo = workspace.cargo(&["test", "--workspace", "--no-fail-fast"]);
+    if std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+        // Without one, a Vulkan driver complains on stderr for every device that a test opens.
+        cargo.env("XDG_RUNTIME_DIR", &workspace.target_dir);
+    }
+    match process::show_and_keep(&mut cargo) {
         Err(problem) => Err(problem).into(),
         Ok((succeeded, stdout)) => {
             let run = counts::read_test_run(succeeded, &stdout);
