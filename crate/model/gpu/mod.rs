@@ -4,6 +4,8 @@
 //! a state and a number of rows: it is recorded on first use, and again when the cache has grown. Per call only 64 bytes, the rotation angles
 //! and the n-gram rows are written; then one submit.
 
+mod decode;
+mod draft;
 mod record;
 mod scratch;
 mod state;
@@ -26,7 +28,7 @@ use crate::numerics::precision::Precision;
 use crate::weights::Checkpoint;
 use std::cell::RefCell;
 use std::sync::Arc;
-use weights::{GpuHead, GpuLayer};
+use weights::{GpuDrafter, GpuHead, GpuLayer};
 
 /// Rows that one call feeds at most.
 const MOST_ROWS: usize = 64;
@@ -41,6 +43,7 @@ pub struct GpuModel {
     embed: crate::gpu::Tensor,
     layers: Vec<GpuLayer>,
     head: GpuHead,
+    drafter: Option<GpuDrafter>,
     hashes: Vec<(usize, Hash)>,
     pipelines: RefCell<Pipelines>,
     input: Input,
@@ -94,11 +97,13 @@ impl GpuModel {
         }
         progress(parts - 1, parts, "head");
         let head = GpuHead::new(&gpu, &loader.vector("norm.weight").await?, &loader.matrix("head").await?)?;
+        let drafter = loader.drafter().await?;
+        let drafter = drafter.map(|drafter| GpuDrafter::new(&gpu, config.n_layers, drafter)).transpose()?;
         let hashes = (config.engram_layer_ids.iter().enumerate())
             .map(|(which, &layer)| (layer, Hash::of(&checkpoint.engram, which)))
             .collect();
         progress(parts, parts, "");
-        Ok(GpuModel { context, gpu, embed, layers, head, hashes, pipelines: RefCell::default(), input, checkpoint })
+        Ok(GpuModel { context, gpu, embed, layers, head, drafter, hashes, pipelines: RefCell::default(), input, checkpoint })
     }
 
     /// The model's config.
@@ -274,25 +279,5 @@ impl GpuModel {
             .await?;
         state.plans.insert(capacity, plan.clone());
         Ok(plan)
-    }
-
-    /// Final norm and head for the last `rows` of `n` rows.
-    async fn logits(&self, state: &mut GpuState, capacity: usize, n: usize, rows: usize) -> Result<Vec<f32>> {
-        let plan = self
-            .gpu
-            .checked("recording the head", || {
-                let mut pipelines = self.pipelines.borrow_mut();
-                let mut planner = Planner::new(&self.gpu, &mut pipelines);
-                record::head(self, &mut planner, state, capacity)?;
-                Ok(planner.finish())
-            })
-            .await?;
-        plan.run(&self.gpu);
-        let vocab = self.config().vocab_size;
-        let scratch = state.scratch(&self.gpu, self.config(), capacity)?;
-        let all = readback::f32s(&self.gpu, &scratch.logits).await?;
-        let logits = all[(n - rows) * vocab..n * vocab].to_vec();
-        crate::model::reference::check_finite(crate::blocks::tap::Tap::Logits, self.config().n_layers, &logits)?;
-        Ok(logits)
     }
 }

@@ -1,5 +1,7 @@
 //! What one sequence carries, in GPU memory: the twin of [`State`](crate::blocks::b6a_kv_cache::State).
 
+use super::decode::LastRow;
+use super::draft::Drafting;
 use super::scratch::Scratch;
 use crate::blocks::b6a_kv_cache::Format;
 use crate::config::Config;
@@ -42,6 +44,11 @@ pub struct GpuState {
     pub(super) sources: BTreeMap<usize, GpuSource>,
     pub(super) scores: BTreeMap<usize, Scores>,
     pub(super) plans: BTreeMap<usize, Arc<Plan>>,
+    /// Heads of all rows and of the last row, by capacity. They bind no cache, so they outlive its growth.
+    pub(super) heads: BTreeMap<usize, Arc<Plan>>,
+    pub(super) last_rows: BTreeMap<usize, Arc<LastRow>>,
+    /// What DSpark keeps, if the checkpoint has it.
+    pub(super) drafting: Option<Drafting>,
     scratch: BTreeMap<usize, Scratch>,
     capacity: usize,
 }
@@ -75,6 +82,9 @@ impl GpuState {
             sources,
             scores: BTreeMap::new(),
             plans: BTreeMap::new(),
+            heads: BTreeMap::new(),
+            last_rows: BTreeMap::new(),
+            drafting: Drafting::new(gpu, config, kv, slots)?,
             scratch: BTreeMap::new(),
             capacity: FIRST_ENTRIES,
         })
