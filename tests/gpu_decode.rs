@@ -5,8 +5,8 @@ use flash890::blocks::tap::Silent;
 use flash890::gpu::kernel::Pipelines;
 use flash890::gpu::{Choice, Element, Gpu, Planner, Tensor, Uniform, readback};
 use flash890::kernels::call::Call;
-use flash890::kernels::head::choose::{self, Draw, NOT_FINITE, PIECE};
 use flash890::kernels::head::argmax;
+use flash890::kernels::head::choose::{self, Draw, NOT_FINITE, PIECE};
 use flash890::lab::golden::GoldenFile;
 use flash890::model::gpu::GpuModel;
 use flash890::model::{Prefill, Reference};
@@ -72,7 +72,8 @@ fn draws_follow_the_softmax_and_agree_with_the_cpu() {
         assert_eq!(id, gumbel::choose(&logits, 1.0, seed, position as u32), "position {position}");
         counts[id as usize] += 1;
     }
-    let term = |(&count, &p): (&usize, &f32)| (count as f64 - f64::from(p) * n as f64).powi(2) / (f64::from(p) * n as f64);
+    let term =
+        |(&count, &p): (&usize, &f32)| (count as f64 - f64::from(p) * n as f64).powi(2) / (f64::from(p) * n as f64);
     let statistic: f64 = counts.iter().zip(&probabilities).map(term).sum();
     assert!(statistic < 16.3, "{counts:?}: {statistic}");
     let again: Vec<u32> = (1..20).map(|position| chooser.choose(1.0, seed, position)).collect();

@@ -91,7 +91,8 @@ pub fn record(
         capacity: ring.capacity as u32,
         scale: (1.0 / (config.head_dim as f64).sqrt()) as f32,
     };
-    let overrides = [ring.format_code(), entries.format_code(), k as u32, (sees == Sees::WholeCall).into(), round_flag(numerics)];
+    let overrides =
+        [ring.format_code(), entries.format_code(), k as u32, (sees == Sees::WholeCall).into(), round_flag(numerics)];
     let bound = [q, &ring.codes, &ring.scales, &entries.codes, &entries.scales, ids, sink, out, call];
     planner.dispatch(&KERNEL, &overrides, &bound, &p, [config.n_heads as u32, q.shape[0] as u32, 1])
 }

@@ -30,11 +30,7 @@ pub const KERNEL: Kernel = Kernel {
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
-pub fn record(
-    planner: &mut Planner<'_>,
-    [values, ids, chosen]: [&Tensor; 3],
-    row: usize,
-) -> Result<()> {
+pub fn record(planner: &mut Planner<'_>, [values, ids, chosen]: [&Tensor; 3], row: usize) -> Result<()> {
     let p = Argmax { pieces: values.len() as u32, row: row as u32 };
     planner.dispatch(&KERNEL, &[], &[values, ids, chosen], &p, [1, 1, 1])
 }

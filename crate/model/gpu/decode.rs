@@ -12,8 +12,8 @@ use crate::blocks::tap::Tap;
 use crate::error::{Error, Result};
 use crate::gpu::{Element, Plan, Planner, Tensor, Uniform, readback};
 use crate::kernels::call::Call;
-use crate::kernels::head::choose::{self, Draw, NOT_FINITE, PIECE};
 use crate::kernels::head::argmax;
+use crate::kernels::head::choose::{self, Draw, NOT_FINITE, PIECE};
 use crate::kernels::linear;
 use crate::numerics::gumbel::COLDEST;
 use crate::numerics::precision::Precision;
@@ -158,11 +158,7 @@ impl GpuModel {
     }
 
     /// Records a plan, with what the device says about it as errors.
-    pub(super) async fn record(
-        &self,
-        what: &str,
-        record: impl FnOnce(&mut Planner<'_>) -> Result<()>,
-    ) -> Result<Plan> {
+    pub(super) async fn record(&self, what: &str, record: impl FnOnce(&mut Planner<'_>) -> Result<()>) -> Result<Plan> {
         let work = || {
             let mut pipelines = self.pipelines.borrow_mut();
             let mut planner = Planner::new(&self.gpu, &mut pipelines);
@@ -221,10 +217,9 @@ mod tests {
             let model = tiny().await;
             let mut state = model.state().unwrap();
             model.gpu.queue.write_buffer(&model.head.norm.buffer, 0, &nan);
-            for error in [
-                model.decode_greedy(&mut state, 2).await.unwrap_err(),
-                model.decode(&mut state, 2).await.unwrap_err(),
-            ] {
+            for error in
+                [model.decode_greedy(&mut state, 2).await.unwrap_err(), model.decode(&mut state, 2).await.unwrap_err()]
+            {
                 assert!(matches!(error, Error::NotFiniteActivation { tap: "6b.logits", .. }), "{error}");
             }
         });

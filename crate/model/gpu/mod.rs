@@ -103,7 +103,18 @@ impl GpuModel {
             .map(|(which, &layer)| (layer, Hash::of(&checkpoint.engram, which)))
             .collect();
         progress(parts, parts, "");
-        Ok(GpuModel { context, gpu, embed, layers, head, drafter, hashes, pipelines: RefCell::default(), input, checkpoint })
+        Ok(GpuModel {
+            context,
+            gpu,
+            embed,
+            layers,
+            head,
+            drafter,
+            hashes,
+            pipelines: RefCell::default(),
+            input,
+            checkpoint,
+        })
     }
 
     /// The model's config.
