@@ -209,7 +209,8 @@ fn drafts_of_t40() {
     drafts("t40", "long", Precision::F32);
 }
 
+/// With its cache in f32: at 4 bits a last bit decides about a code here and there, and 1e-8 is out of reach for any two summation orders.
 #[test]
 fn drafts_of_kv890() {
-    drafts("kv890", "short", Precision::Released);
+    drafts("kv890", "short", Precision::F32);
 }

@@ -168,7 +168,7 @@ impl GpuModel {
         self.gpu.checked(what, work).await
     }
 
-    /// Runs the layers of the last call again and looks at every tap: where numbers stop being finite. What is written to the caches is
+    /// Runs the layers of the last call again, after logits that are not finite, and looks at every tap: where numbers stop being finite. What is written to the caches is
     /// written once more, and the state is not usable any more in any case.
     async fn first_not_finite(&self, layers: &Plan, capacity: usize, n: usize) -> Error {
         let mut done = 0;
@@ -209,10 +209,10 @@ mod tests {
             let mut state = model.state().unwrap();
             model.decode_greedy(&mut state, 1).await.unwrap();
             let nan = bytemuck::bytes_of(&f32::NAN).to_vec();
-            model.gpu.queue.write_buffer(&model.layers[2].ffn_norm.buffer, 0, &nan);
+            model.gpu.queue.write_buffer(&model.layers[2].attn_norm.buffer, 0, &nan);
             let error = model.decode_greedy(&mut state, 2).await.unwrap_err();
             let Error::NotFiniteActivation { tap, layer, .. } = error else { panic!("{error}") };
-            assert_eq!((tap, layer), (Tap::FfnOut.name(), 2));
+            assert_eq!((tap, layer), (Tap::AttnInput.name(), 2));
             // The head alone.
             let model = tiny().await;
             let mut state = model.state().unwrap();
