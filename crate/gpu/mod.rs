@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`device`] | choosing an adapter, its limits, errors and loss |
 //! | [`buffer`] | a tensor in GPU memory: shape, element, label |
-//! | [`uniform`] | small parameter structs, mirrored in WGSL |
+//! | [`uniform`](mod@uniform) | small parameter structs, mirrored in WGSL |
 //! | [`kernel`] | a WGSL file with what Rust believes about its bindings |
 //! | [`plan`] | dispatches as data: built once, encoded per token |
 //! | [`readback`] | the one place where bytes come back |
