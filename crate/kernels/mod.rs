@@ -1,6 +1,6 @@
 //! Kernels: one `.rs` per `.wgsl` of the same stem, in the same folders as under `shaders/`.
 //!
-//! Each file holds the parameter struct, the [`Kernel`](crate::gpu::Kernel) and `record`, the only way to dispatch it. The oracle of a kernel is
+//! Each file holds the parameter struct, the [`Kernel`] and `record`, the only way to dispatch it. The oracle of a kernel is
 //! the reference function of its block; `tests/kernels.rs` compares the two on a device and reflects every shader.
 //!
 //! To add a kernel: write the shader with its header (formula, shapes, dispatch, numerics); write its twin here; list it in [`ALL`]; add a
