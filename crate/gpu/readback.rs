@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 /// Reads a whole tensor as bytes, after everything that was submitted before.
 ///
 /// # Errors
-/// [`Error::Gpu`] if the device was lost or refuses to map.
+/// [`Error::Gpu`](crate::Error::Gpu) if the device was lost or refuses to map.
 pub async fn bytes(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u8>> {
     let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     bytes_after(gpu, encoder, tensor).await

@@ -176,7 +176,8 @@ impl GpuModel {
     /// is written to the caches is written once more, and the state is not usable any more in any case.
     async fn first_not_finite(&self, layers: &Plan, capacity: usize, n: usize) -> Error {
         let mut done = 0;
-        for tap in &layers.taps {
+        // Ids are always finite.
+        for tap in layers.taps.iter().filter(|tap| tap.tensor.element == Element::F32) {
             let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
             layers.encode_range(&mut encoder, done..tap.after);
             done = tap.after;
