@@ -147,7 +147,7 @@ fn run_stage(context: &Context, stage: &Layer, ring: &Ring, rows: &mut Rows, lay
 }
 
 /// The sequential part: each token's logits are corrected by the token before it. `x` `[b, dim]` is the state before the norm.
-fn correct(drafter: &Drafter, anchor: u32, x: &[f32], base_logits: Vec<f32>) -> Draft {
+pub(crate) fn correct(drafter: &Drafter, anchor: u32, x: &[f32], base_logits: Vec<f32>) -> Draft {
     let (vocab, rank) = (drafter.markov_embed.rows(), drafter.markov_embed.cols());
     let block = base_logits.len() / vocab;
     let mut out = Draft {

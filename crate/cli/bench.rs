@@ -1,7 +1,9 @@
-//! `flash890 bench`: how quick the CPU reference is on this machine.
+//! `flash890 bench`: how quick the CPU reference is on this machine, and the GPU if there is one.
 //!
-//! Two tables: products of the linear layers beside plain loops over f32 weights, and the embedded lab checkpoint reading a prompt and writing
+//! Tables: products of the linear layers beside plain loops over f32 weights, and the embedded lab checkpoint reading a prompt and writing
 //! tokens. Every figure is the best of a few rounds after a warm-up; what else the machine does still shows in it.
+
+mod gpu;
 
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Observer, Silent, Tap, Values};
@@ -47,6 +49,8 @@ struct Report {
     threads: usize,
     products: Vec<Product>,
     lab: Lab,
+    /// The adapter that shaders would run on, if there is one.
+    gpu: Option<gpu::GpuReport>,
 }
 
 /// One product of a weight format.
@@ -80,7 +84,8 @@ struct Lab {
 /// [`Error::Io`] if standard output is closed.
 pub(super) fn run(args: BenchArgs) -> Result<()> {
     let lab = measure_lab()?;
-    let report = Report { threads: rayon::current_num_threads(), products: measure_products()?, lab };
+    let report =
+        Report { threads: rayon::current_num_threads(), products: measure_products()?, lab, gpu: gpu::measure()? };
     let text = if args.json { format!("{:#}\n", serde_json::json!(report)) } else { report.as_markdown() };
     let printed = std::io::stdout().write_all(text.as_bytes());
     printed.map_err(|source| Error::Io { path: "standard output".into(), source })
@@ -101,7 +106,7 @@ impl Report {
         for (block, share) in share {
             let _ = writeln!(out, "| {} | {:.1} % |", block.to_uppercase(), 100.0 * share);
         }
-        out
+        out + &self.gpu.as_ref().map_or_else(|| "\nGPU: no adapter\n".into(), gpu::GpuReport::as_markdown)
     }
 }
 
@@ -150,12 +155,17 @@ fn plain_product(weights: &[f32], x: &[f32], cols: usize) -> Vec<f32> {
     x.chunks_exact(cols).flat_map(|x| weights.chunks_exact(cols).map(move |w| dot((w, x)))).collect()
 }
 
+/// A prompt of `n` bytes.
+fn prompt(n: usize) -> Prompt {
+    Prompt::text((0..n as u32).map(|i| (7 * i + 3) % 256).collect())
+}
+
 fn measure_lab() -> Result<Lab> {
     let checkpoint = Arc::new(pollster::block_on(tiny::lab())?);
     let mut silent = |_: usize, _: usize, _: &str| {};
     let load = Reference::load(checkpoint, Precision::Released, Precision::Released, &mut silent);
     let model = pollster::block_on(load)?;
-    let prompt = Prompt::text((0..PROMPT as u32).map(|i| (7 * i + 3) % 256).collect());
+    let prompt = prompt(PROMPT);
     let read = |observer: &mut dyn Observer| -> Result<_> {
         let mut state = model.state();
         pollster::block_on(model.prefill(&mut state, &prompt, Prefill::default(), observer))?;
@@ -258,7 +268,7 @@ mod tests {
             decode_tokens_per_s: 10.0,
             share: BTreeMap::from([("4a", 0.25)]),
         };
-        let text = Report { threads: 2, products: vec![product], lab }.as_markdown();
+        let text = Report { threads: 2, products: vec![product], lab, gpu: None }.as_markdown();
         for row in ["| fp8 | 2 x 32 | 1 | 0.50 | 1.25 | 2.0 |", "| prefill | 8 | 100 |", "| 4A | 25.0 % |"] {
             assert!(text.lines().any(|line| line == row), "{text}");
         }

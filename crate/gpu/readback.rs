@@ -9,14 +9,22 @@ use std::task::{Poll, Waker};
 /// Reads a whole tensor as bytes, after everything that was submitted before.
 ///
 /// # Errors
-/// [`crate::Error::Gpu`] if the device was lost or refuses to map.
+/// [`Error::Gpu`](crate::Error::Gpu) if the device was lost or refuses to map.
 pub async fn bytes(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u8>> {
+    let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    bytes_after(gpu, encoder, tensor).await
+}
+
+/// Submits `encoder` and reads a whole tensor as it is after that: one submit for work and copy together.
+///
+/// # Errors
+/// As [`bytes`].
+pub async fn bytes_after(gpu: &Gpu, mut encoder: wgpu::CommandEncoder, tensor: &Tensor) -> Result<Vec<u8>> {
     gpu.alive()?;
     let size = tensor.buffer.size();
     let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
     let descriptor = wgpu::BufferDescriptor { label: Some("readback"), size, usage, mapped_at_creation: false };
     let staging = gpu.device.create_buffer(&descriptor);
-    let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     encoder.copy_buffer_to_buffer(&tensor.buffer, 0, &staging, 0, size);
     gpu.queue.submit([encoder.finish()]);
     map(gpu, &staging).await?;
@@ -33,8 +41,12 @@ pub async fn bytes(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`bytes`].
 pub async fn f32s(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<f32>> {
-    let bytes = bytes(gpu, tensor).await?;
-    Ok(bytes.as_chunks().0.iter().take(tensor.len()).map(|&word| f32::from_le_bytes(word)).collect())
+    Ok(floats(&bytes(gpu, tensor).await?, tensor.len()))
+}
+
+/// The first `count` 32-bit floats of what was read back.
+pub fn floats(bytes: &[u8], count: usize) -> Vec<f32> {
+    bytes.as_chunks().0.iter().take(count).map(|&word| f32::from_le_bytes(word)).collect()
 }
 
 /// Reads a tensor of 32-bit integers.

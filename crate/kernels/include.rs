@@ -2,10 +2,16 @@
 
 use crate::numerics::precision::Precision;
 
+/// The largest value of a workgroup and its id.
+pub const BEST: &str = include_str!("../../shaders/include/best.wgsl");
 /// The `Call` struct.
 pub const CALL: &str = include_str!("../../shaders/include/call.wgsl");
 /// E4M3, E2M1, E8M0 and bf16 to f32.
 pub const DECODE: &str = include_str!("../../shaders/include/decode.wgsl");
+/// The FP8 grid across neighbouring threads.
+pub const GROUP: &str = include_str!("../../shaders/include/group.wgsl");
+/// Noise for sampling by argmax.
+pub const GUMBEL: &str = include_str!("../../shaders/include/gumbel.wgsl");
 /// Reading rows of the KV cache.
 pub const PLANE: &str = include_str!("../../shaders/include/plane.wgsl");
 /// f32 to E4M3, E2M1 and power-of-two scales.

@@ -32,6 +32,7 @@ pub const ALL: &[&Kernel] = &[
     &experts::route::KERNEL,
     &experts::swiglu::KERNEL,
     &head::argmax::KERNEL,
+    &head::choose::KERNEL,
     &hyper::collapse_norm::KERNEL,
     &hyper::hc_expand::KERNEL,
     &hyper::hc_mixes::KERNEL,

@@ -198,7 +198,7 @@ impl Loader<'_> {
         })
     }
 
-    async fn drafter(&self) -> Result<Option<Drafter>> {
+    pub(super) async fn drafter(&self) -> Result<Option<Drafter>> {
         let config = &self.checkpoint.config;
         let Some(last) = config.n_mtp_layers.checked_sub(1) else { return Ok(None) };
         let mut stages = Vec::with_capacity(config.n_mtp_layers);

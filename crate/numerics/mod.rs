@@ -20,6 +20,7 @@ pub mod bf16;
 pub mod e2m1;
 pub mod e4m3;
 pub mod e8m0;
+pub mod gumbel;
 pub mod hash;
 pub mod linear;
 pub mod ops;

@@ -7,6 +7,7 @@ const MOST = 1024u;        // rows of the longest list
 override RING_FORMAT: u32 = 1u;
 override ENTRY_FORMAT: u32 = 2u;
 override K: u32 = 0u;      // entries that a query may select; 0: window only
+override WHOLE: u32 = 0u;  // 1: every query sees the window before the call and all rows of the call (a draft block, section 10.6)
 
 struct Attention {
     heads: u32,
@@ -54,9 +55,10 @@ fn attention(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_
     if (token >= call.n) {
         return;
     }
-    let position = call.start + token;
-    let oldest = max(call.oldest, (position + 1u) - min(position + 1u, p.window));
-    let in_window = position + 1u - oldest;
+    let end = select(call.start + token + 1u, call.start + call.n, WHOLE == 1u);
+    let last = select(end, call.start, WHOLE == 1u);
+    let oldest = max(call.oldest, last - min(last, p.window));
+    let in_window = end - oldest;
     let list = in_window + K;
     let query = (token * p.heads + head) * p.width / 4u;
 

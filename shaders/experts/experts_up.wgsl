@@ -1,9 +1,10 @@
 // experts_up — h = w silu(min(g, L)) clamp(u, -L, L), g = W1 x, u = W3 x, for the experts that each token chose (section 9.2).
 // x (n, DIM)   codes13 (EXPERTS, 2 INTER, DIM / 2) FP4, w1 above w3   scales13 (EXPERTS, 2 INTER, DIM / 32)   ids, weights (n, K)
 // h (n, K, INTER)
-// Dispatch (INTER / WG_SIZE, K, n).  Includes: call, decode, round.
+// Dispatch (INTER / WG_SIZE, K, n).  Includes: call, decode, group, quantise, round.
 // Numerics: f32 sums, block by block; one thread per output. Expert ids are read here, never by the CPU.
 const WG_SIZE = 64u;
+override QUANTISE: u32 = 0u;   // 1: h on the FP8 grid, for the quantised matrix that reads it
 
 struct ExpertsUp {
     dim: u32,
@@ -42,12 +43,20 @@ fn experts_up(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
     let row = group.x * WG_SIZE + thread;
     let chosen = group.y;
     let token = group.z;
-    if (row >= p.inter || token >= call.n) {
+    if (token >= call.n) {
         return;
     }
+    // Threads beyond the last output repeat it: they must reach the barrier.
+    let output = min(row, p.inter - 1u);
     let first = ids[token * p.k + chosen] * 2u * p.inter;
-    let gate = min(rounded(row_dot(first + row, token)), p.limit);
-    let up = clamp(rounded(row_dot(first + p.inter + row, token)), -p.limit, p.limit);
+    let gate = min(rounded(row_dot(first + output, token)), p.limit);
+    let up = clamp(rounded(row_dot(first + p.inter + output, token)), -p.limit, p.limit);
     let silu = gate / (1.0 + exp(-gate));
-    h[(token * p.k + chosen) * p.inter + row] = rounded(weights[token * p.k + chosen] * (silu * up));
+    var value = rounded(weights[token * p.k + chosen] * (silu * up));
+    if (QUANTISE == 1u) {
+        value = fp8_group_grid(value, thread);
+    }
+    if (row < p.inter) {
+        h[(token * p.k + chosen) * p.inter + row] = value;
+    }
 }

@@ -1,42 +1,30 @@
-// argmax — the first largest logit of one row.
-// logits (n, VOCAB)   best (1)
-// Dispatch (1).  Includes: call.
-// Numerics: exact; of equal logits the lower id wins.
+// argmax — the best of the pieces' bests: the chosen token.
+// values, ids (PIECES)   chosen (rows), one of which is written
+// Dispatch (1).  Includes: best.
+// Numerics: exact; of equal values the lower id wins.
 const WG_SIZE = 64u;
 
 struct Argmax {
-    vocab: u32,
+    pieces: u32,
+    row: u32,
 }
 
-@group(0) @binding(0) var<storage, read> logits: array<f32>;              // (1, VOCAB)
-@group(0) @binding(1) var<storage, read_write> best: array<u32>;          // (1)
-@group(0) @binding(2) var<uniform> p: Argmax;
-
-var<workgroup> value: array<f32, 64>;
-var<workgroup> place: array<u32, 64>;
+@group(0) @binding(0) var<storage, read> values: array<f32>;              // (PIECES)
+@group(0) @binding(1) var<storage, read> ids: array<u32>;                 // (PIECES)
+@group(0) @binding(2) var<storage, read_write> chosen: array<u32>;        // (rows)
+@group(0) @binding(3) var<uniform> p: Argmax;
 
 @compute @workgroup_size(WG_SIZE)
 fn argmax(@builtin(local_invocation_index) thread: u32) {
-    value[thread] = -3.0e38;
-    place[thread] = 0u;
-    for (var i = thread; i < p.vocab; i += WG_SIZE) {
-        if (logits[i] > value[thread]) {
-            value[thread] = logits[i];
-            place[thread] = i;
+    var best = Best(values[0], ids[0]);
+    for (var i = thread; i < p.pieces; i += WG_SIZE) {
+        let other = Best(values[i], ids[i]);
+        if (better(other, best)) {
+            best = other;
         }
     }
-    workgroupBarrier();
-    for (var half = 32u; half > 0u; half >>= 1u) {
-        if (thread < half) {
-            let other = thread + half;
-            if (value[other] > value[thread] || (value[other] == value[thread] && place[other] < place[thread])) {
-                value[thread] = value[other];
-                place[thread] = place[other];
-            }
-        }
-        workgroupBarrier();
-    }
+    best = workgroup_best(best, thread);
     if (thread == 0u) {
-        best[0] = place[0];
+        chosen[p.row] = best.id;
     }
 }

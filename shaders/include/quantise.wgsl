@@ -68,3 +68,8 @@ fn inverse_e8m0(byte: u32) -> f32 {
 
 const INV_448 = 0.002232142857142857;
 const INV_6 = 0.16666666666666666;
+
+// x on the grid of FP8 with that scale.
+fn fp8_grid(x: f32, byte: u32) -> f32 {
+    return e8m0(byte) * e4m3(to_e4m3(x * inverse_e8m0(byte)));
+}

@@ -185,7 +185,7 @@ fn the_canary_survives_here() {
 fn the_canary_finds_a_wrong_kernel() {
     let gpu = open();
     for (kernel, overrides, from, to) in [
-        (&rms_norm::KERNEL, &[0][..], "p.eps", "(p.eps + 0.001)"),
+        (&rms_norm::KERNEL, &[0, 0][..], "p.eps", "(p.eps + 0.001)"),
         (&top_k::KERNEL, &[][..], "wanted = p.k", "wanted = p.k - 1u"),
     ] {
         assert!(kernel.wgsl.contains(from), "{} has no {from}", kernel.name);

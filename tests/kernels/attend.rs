@@ -5,7 +5,7 @@ use flash890::blocks::b3c_window_indexer::window;
 use flash890::blocks::b4a_latent_attention::attend;
 use flash890::blocks::b6a_kv_cache::{Format, Plane};
 use flash890::config::Config;
-use flash890::kernels::attend::attention;
+use flash890::kernels::attend::attention::{self, Sees};
 use flash890::numerics::precision::Precision;
 
 const NONE: u32 = u32::MAX;
@@ -54,7 +54,8 @@ fn compare(case: &Case, numerics: Precision, ring_format: Format, entry_format: 
     let ids = if k == 0 { u32s(&[1], &[7]) } else { u32s(&[case.n, k], &case.ids) };
     let out = output(&[case.n, heads, width]);
     let call = call(case.start, case.n, case.oldest);
-    run(|planner| attention::record(planner, [&q, &ids, &sink, &out], (&ring, &cache), &call, &config, k, numerics));
+    let sees = if k == 0 { Sees::Window } else { Sees::Selected(k) };
+    run(|planner| attention::record(planner, [&q, &ids, &sink, &out], (&ring, &cache), &call, &config, sees, numerics));
     match numerics {
         Precision::F32 => assert_close(&read(&out), &expected, SUMS),
         // Probabilities are rounded relative to the largest one, which the online softmax knows only from the second block of 64 rows on; here
@@ -108,7 +109,8 @@ fn longest_list_is_limited() {
     run(|planner| {
         let tensors = [&tensors[0], &tensors[1], &tensors[2], &tensors[3]];
         let planes = (&plane, &entries);
-        refused = attention::record(planner, tensors, planes, &call, &config, 512, Precision::F32).err();
+        refused =
+            attention::record(planner, tensors, planes, &call, &config, Sees::Selected(512), Precision::F32).err();
         Ok(())
     });
     let said = refused.unwrap().to_string();

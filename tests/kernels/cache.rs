@@ -5,8 +5,10 @@ use flash890::blocks::b3b_compressor::{self as compressor, Partial};
 use flash890::blocks::b6a_kv_cache::{Format, Plane};
 use flash890::blocks::context::Context;
 use flash890::config::Config;
-use flash890::gpu::readback;
-use flash890::kernels::cache::{GpuPlane, plane_write, pool_pairs};
+use flash890::error::Result;
+use flash890::gpu::{Planner, Tensor, readback};
+use flash890::kernels::cache::plane_write::{self, Way};
+use flash890::kernels::cache::{GpuPlane, pool_pairs};
 use flash890::kernels::norm::rms_norm;
 use flash890::numerics::linear::Matrix;
 use flash890::numerics::precision::Precision;
@@ -28,6 +30,23 @@ fn stored(plane: &GpuPlane) -> (Vec<u8>, Vec<u8>) {
 fn bytes_of(plane: &Plane) -> (Vec<u8>, Vec<u8>) {
     let codes = if plane.format == Format::F32 { bytemuck::cast_slice(&plane.values) } else { &plane.codes[..] };
     (codes.to_vec(), plane.scales.clone())
+}
+
+/// Writes rows as they are: no norm, and no pair that rotates.
+fn write(
+    planner: &mut Planner<'_>,
+    rows: &Tensor,
+    plane: &GpuPlane,
+    call: &Tensor,
+    ratio: usize,
+    most: usize,
+) -> Result<()> {
+    // A binding holds at least one element, even where nobody reads it.
+    let angles = Tensor { shape: vec![most, 0, 2], ..output(&[1, 1, 2]) };
+    let (q, weight) = (output(&[1]), output(&[1]));
+    let numerics = Precision::F32;
+    let way = Way { angles: &angles, q: &q, heads: 0, weight: &weight, eps: None, offset: 0, ratio, numerics };
+    plane_write::record(planner, rows, plane, call, way, most)
 }
 
 /// Rows that meet every branch of the quantisers: groups of zeros, below the floor, at the borders between codes, and large.
@@ -58,11 +77,73 @@ fn rings_hold_the_bytes_of_planes() {
             for n in [5, 1, 9] {
                 let values = rows(&format!("ring {start} {width}"), n, width);
                 let source = f32s(&[n, width], &values);
-                run(|planner| plane_write::record(planner, &source, &ring, &call(start, n, 0), 0, n));
+                run(|planner| write(planner, &source, &ring, &call(start, n, 0), 0, n));
                 values.chunks_exact(width).enumerate().for_each(|(i, row)| plane.write((start + i) % 11, row));
                 start += n;
             }
             assert_eq!(stored(&ring), bytes_of(&plane), "{format:?} of width {width}");
+        }
+    }
+}
+
+/// Norm and rotation on the way, of a piece of wider rows, and the queries beside them. What a ring of f32 rows holds afterwards is compared with
+/// the reference; the other formats hold the bytes of exactly these rows.
+#[test]
+fn rows_are_normed_and_rotated_on_their_way() {
+    let (n, heads, width, stride, offset, start, slots) = (5, 3, 96, 160, 37, 1_000_003, 11);
+    let config = Config { rope_head_dim: 12, norm_eps: 1e-6, ..Config::flash() };
+    for numerics in [Precision::F32, Precision::Released] {
+        let context = Context::new(&config, numerics, Precision::F32);
+        let (mut values, weight) = (numbers("pieces", n * stride, 7.0), numbers("kv norm", width, 2.0));
+        let mut queries = numbers("queries", n * heads * width, 3.0);
+        numerics.round(&mut values);
+        numerics.round(&mut queries);
+        let angles: Vec<Vec<(f32, f32)>> = (start..start + n).map(|p| context.rope_compressed.angles(p)).collect();
+        let rotated = |rows: &[f32], per_token: usize| {
+            let mut rows = rows.to_vec();
+            for (row, piece) in rows.chunks_exact_mut(width).enumerate() {
+                context.rotate_tail(piece, &angles[row / per_token]);
+            }
+            numerics.round(&mut rows);
+            rows
+        };
+        let pieces: Vec<f32> = values.chunks_exact(stride).flat_map(|row| row[offset..][..width].to_vec()).collect();
+        let mut normed = pieces.clone();
+        context.norm_rows(&mut normed, &weight);
+
+        let table: Vec<f32> = angles.iter().flatten().flat_map(|&(cos, sin)| [cos, sin]).collect();
+        let table = f32s(&[n, config.rope_head_dim / 2, 2], &table);
+        let (source, weight) = (f32s(&[n, stride], &values), f32s(&[width], &weight));
+        let written = |format, eps: Option<f32>, heads: usize| {
+            let ring = GpuPlane::new(&GPU, "ring", format, width, slots).unwrap();
+            let q = f32s(&[n, 3, width], &queries);
+            let way = Way { angles: &table, q: &q, heads, weight: &weight, eps, offset, ratio: 0, numerics };
+            run(|planner| plane_write::record(planner, &source, &ring, &call(start, n, 0), way, n));
+            (stored(&ring), read(&q))
+        };
+        for (eps, expected) in [(None, rotated(&pieces, 1)), (Some(config.norm_eps), rotated(&normed, 1))] {
+            let ((bytes, _), turned) = written(Format::F32, eps, heads);
+            let all: Vec<f32> = bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)).collect();
+            let slot = |i: usize| (start + i) % slots * width;
+            let own: Vec<f32> = (0..n).flat_map(|i| all[slot(i)..][..width].to_vec()).collect();
+            match numerics {
+                Precision::F32 => {
+                    assert_close(&own, &expected, SUMS);
+                    assert_close(&turned, &rotated(&queries, heads), SUMS);
+                }
+                Precision::Released => {
+                    assert_bf16_close(&own, &expected);
+                    assert_bf16_close(&turned, &rotated(&queries, heads));
+                }
+            }
+            for format in FORMATS {
+                let mut plane = Plane::new(format, width);
+                plane.resize(slots);
+                own.chunks_exact(width).enumerate().for_each(|(i, row)| plane.write((start + i) % slots, row));
+                let (bytes, untouched) = written(format, eps, 0);
+                assert_eq!(bytes, bytes_of(&plane), "{format:?}, {numerics:?}, norm {eps:?}");
+                assert_bits(&untouched, &queries);
+            }
         }
     }
 }
@@ -79,7 +160,7 @@ fn entries_are_appended_in_the_bytes_of_planes() {
             // The kernel gets a buffer for n rows, of which it may take only those that are complete.
             let values = rows(&format!("entries {start}"), n, width);
             let source = f32s(&[n, width], &values);
-            run(|planner| plane_write::record(planner, &source, &cache, &call(start, n, 0), ratio, n));
+            run(|planner| write(planner, &source, &cache, &call(start, n, 0), ratio, n));
             plane.extend(&values[..new * width]);
             start += n;
         }
@@ -104,7 +185,7 @@ fn kv4_scales_over_the_whole_range() {
     }
     let cache = GpuPlane::new(&GPU, "entries", Format::Kv4, width, n).unwrap();
     let source = f32s(&[n, width], &values);
-    run(|planner| plane_write::record(planner, &source, &cache, &call(0, n, 0), 1, n));
+    run(|planner| write(planner, &source, &cache, &call(0, n, 0), 1, n));
     let mut plane = Plane::new(Format::Kv4, width);
     plane.extend(&values);
     assert_eq!(stored(&cache), bytes_of(&plane));
@@ -142,7 +223,7 @@ fn pairs_are_pooled_across_calls() {
             run(|planner| {
                 let tensors = [&values, &scores, &open[0], &open[1], &pooled];
                 pool_pairs::record(planner, tensors, &call(start, n, 0), numerics)?;
-                rms_norm::record(planner, [&norm, &pooled, &out], n, config.norm_eps, numerics)
+                rms_norm::record(planner, [&norm, &pooled, &out], n, config.norm_eps, (numerics, false))
             });
             let actual = &read(&out)[..expected.len()];
             match numerics {

@@ -11,6 +11,7 @@ use flash890::kernels::norm::fake_quant::{self, Grid};
 use flash890::numerics::linear::Matrix;
 use flash890::numerics::ops::{silu, softplus};
 use flash890::numerics::precision::Precision;
+use flash890::numerics::quant;
 
 /// Router logits from -90 to 90 of text and picture tokens, and ties: equal logits with equal biases.
 #[test]
@@ -78,11 +79,41 @@ fn swiglu_clamps_gate_and_up() {
         let mut expected: Vec<f32> =
             gate.iter().zip(&up).map(|(&g, &u)| silu(g.min(10.0)) * u.clamp(-10.0, 10.0)).collect();
         numerics.round(&mut expected);
-        let (gate, up, h) = (f32s(&[3, 45], &gate), f32s(&[3, 45], &up), output(&[3, 45]));
-        run(|planner| swiglu::record(planner, [&gate, &up, &h], 10.0, numerics));
+        let joined: Vec<f32> =
+            gate.chunks_exact(45).zip(up.chunks_exact(45)).flat_map(|rows| [rows.0, rows.1].concat()).collect();
+        let (gate_up, h) = (f32s(&[3, 90], &joined), output(&[3, 45]));
+        run(|planner| swiglu::record(planner, [&gate_up, &h], 10.0, (numerics, false)));
         match numerics {
             Precision::F32 => assert_close(&read(&h), &expected, SUMS),
             Precision::Released => assert_bf16_close(&read(&h), &expected),
+        }
+    }
+}
+
+/// With the grid, h is what the quantiser makes of h without: in the shared expert and in the chosen ones.
+#[test]
+fn fused_grids_are_those_of_the_quantiser() {
+    let (n, count, k, dim, inter) = (3, 4, 2, 64, 96);
+    for numerics in [Precision::F32, Precision::Released] {
+        let gate_up = f32s(&[n, 2 * inter], &activations("gate and up", n * 2 * inter));
+        let pairs: Vec<Matrix> = (0..2 * count).map(|e| fp4(&format!("pair {e}"), inter, dim)).collect();
+        let (codes, scales) = stacked(&pairs.iter().collect::<Vec<_>>());
+        let up = Tensor { shape: vec![count, 2 * inter, dim / 2], ..codes };
+        let (x, ids) = (f32s(&[n, dim], &numbers("x", n * dim, 2.0)), u32s(&[n, k], &[3, 0, 1, 2, 0, 1]));
+        let route_weights = f32s(&[n, k], &numbers("route", n * k, 1.0));
+        let both = |quantise: bool| {
+            let (shared, h) = (output(&[n, inter]), output(&[n, k, inter]));
+            run(|planner| {
+                let tensors = [&x, &up, &scales, &ids, &route_weights, &h];
+                experts_up::record(planner, tensors, &call(0, n, 0), 10.0, (numerics, quantise))?;
+                swiglu::record(planner, [&gate_up, &shared], 10.0, (numerics, quantise))
+            });
+            [read(&shared), read(&h)]
+        };
+        for (mut plain, grid) in both(false).into_iter().zip(both(true)) {
+            assert!(!plain.contains(&UNWRITTEN));
+            quant::fake_fp8(&mut plain);
+            assert_bits(&grid, &plain);
         }
     }
 }
@@ -141,34 +172,22 @@ fn mixture_of_chosen_experts() {
         let (codes, scales) = stacked(&pairs);
         let up = Tensor { shape: vec![count, 2 * inter, dim / 2], ..codes };
         let (down, down_scales) = stacked(&weights.experts.iter().map(|e| &e.w2).collect::<Vec<_>>());
-        let shared = [&weights.shared.w1, &weights.shared.w3, &weights.shared.w2]
-            .map(|matrix| GpuMatrix::new(&GPU, "shared", matrix).unwrap());
+        let joined = Matrix::join_rows(&[weights.shared.w1.clone(), weights.shared.w3.clone()]).unwrap();
+        let shared = [&joined, &weights.shared.w2].map(|matrix| GpuMatrix::new(&GPU, "shared", matrix).unwrap());
         let ids = u32s(&[n, k], &decision.ids.iter().map(|&e| e as u32).collect::<Vec<_>>());
         let route_weights = f32s(&[n, k], &decision.weights);
         let (x, x_q, call) = (f32s(&[n, dim], &x), output(&[n, dim]), call(0, n, 0));
-        let [gate, above, mid, mid_q] = [(); 4].map(|()| output(&[n, inter]));
-        let (h, h_q) = (output(&[n, k, inter]), output(&[n, k, inter]));
+        let (gate_up, mid, h) = (output(&[n, 2 * inter]), output(&[n, inter]), output(&[n, k, inter]));
         let (shared_out, y) = (output(&[n, dim]), output(&[n, dim]));
         run(|planner| {
-            let is_plain = numerics == Precision::F32;
+            let grid = (numerics, numerics == Precision::Released);
             fake_quant::record(planner, &x, &x_q, Grid::Fp8)?;
-            let input = if is_plain { &x } else { &x_q };
-            linear::record(planner, &shared[0], [input, &gate], &call, 1, numerics)?;
-            linear::record(planner, &shared[1], [input, &above], &call, 1, numerics)?;
-            swiglu::record(planner, [&gate, &above, &mid], 10.0, numerics)?;
-            fake_quant::record(planner, &mid, &mid_q, Grid::Fp8)?;
-            linear::record(
-                planner,
-                &shared[2],
-                [if is_plain { &mid } else { &mid_q }, &shared_out],
-                &call,
-                1,
-                numerics,
-            )?;
-            experts_up::record(planner, [input, &up, &scales, &ids, &route_weights, &h], &call, 10.0, numerics)?;
-            fake_quant::record(planner, &h, &h_q, Grid::Fp8)?;
-            let input = if is_plain { &h } else { &h_q };
-            experts_down::record(planner, [input, &down, &down_scales, &ids, &shared_out, &y], &call, numerics)
+            let input = if grid.1 { &x_q } else { &x };
+            linear::record(planner, &shared[0], [input, &gate_up], &call, 1, numerics)?;
+            swiglu::record(planner, [&gate_up, &mid], 10.0, grid)?;
+            linear::record(planner, &shared[1], [&mid, &shared_out], &call, 1, numerics)?;
+            experts_up::record(planner, [input, &up, &scales, &ids, &route_weights, &h], &call, 10.0, grid)?;
+            experts_down::record(planner, [&h, &down, &down_scales, &ids, &shared_out, &y], &call, numerics)
         });
         match numerics {
             Precision::F32 => assert_close(&read(&y), &expected, SUMS),

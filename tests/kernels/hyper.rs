@@ -7,9 +7,11 @@ use flash890::blocks::context::Context;
 use flash890::blocks::layer::{Rows, collapse_and_norm};
 use flash890::config::Config;
 use flash890::image::TokenType;
-use flash890::kernels::hyper::{collapse_norm, hc_expand, hc_mixes, stream_mean};
+use flash890::kernels::hyper::collapse_norm::{self, Collapse};
+use flash890::kernels::hyper::{hc_expand, hc_mixes, stream_mean};
 use flash890::numerics::linear::Matrix;
 use flash890::numerics::precision::Precision;
+use flash890::numerics::quant;
 
 const BOTH: [Precision; 2] = [Precision::F32, Precision::Released];
 
@@ -94,12 +96,30 @@ fn streams_collapse_to_a_normed_input() {
         numerics.round(&mut streams);
         let (pre, norm) = (numbers("pre", n * 4, 1.0), numbers("norm", dim, 1.0));
         let expected = collapse_and_norm(&context, &streams, &pre, &norm, n);
-        let x = output(&[n, dim]);
         let (streams, pre, norm) = (f32s(&[n, 4, dim], &streams), f32s(&[n, 4], &pre), f32s(&[dim], &norm));
-        run(|planner| collapse_norm::record(planner, [&streams, &pre, &norm, &x], n, config.norm_eps, numerics));
+        let collapsed = |last: bool, quantise: bool| {
+            let (x, x_q) = (output(&[n, dim]), output(&[n, dim]));
+            let how = Collapse { last, quantise, eps: config.norm_eps, numerics };
+            run(|planner| collapse_norm::record(planner, [&streams, &pre, &norm, &x, &x_q], &call(7, n, 0), how));
+            (read(&x), read(&x_q))
+        };
+        let (x, unused) = collapsed(false, false);
         match numerics {
-            Precision::F32 => assert_close(&read(&x), &expected, SUMS),
-            Precision::Released => assert_bf16_close(&read(&x), &expected),
+            Precision::F32 => assert_close(&x, &expected, SUMS),
+            Precision::Released => assert_bf16_close(&x, &expected),
+        }
+        let is_unwritten = |values: &[f32]| values.iter().all(|&v| v == UNWRITTEN);
+        assert!(is_unwritten(&unused));
+        // The last row alone is the same row, in the first place.
+        let (last, _) = collapsed(true, false);
+        assert_bits(&last[..dim], &x[(n - 1) * dim..]);
+        assert!(is_unwritten(&last[dim..]));
+        // What a quantised matrix sees is x on the grid; widths of matrices are whole groups.
+        if dim % 32 == 0 {
+            let (again, mut grid) = (collapsed(false, true), x.clone());
+            quant::fake_fp8(&mut grid);
+            assert_bits(&again.0, &x);
+            assert_bits(&again.1, &grid);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Linear layers in every weight format, however many threads share an output; and the head's first largest logit.
 
 use super::support::*;
-use flash890::kernels::head::argmax;
+use flash890::gpu::Tensor;
+use flash890::kernels::head::{argmax, choose};
 use flash890::kernels::linear::{self, GpuMatrix};
 use flash890::numerics::linear::Matrix;
 use flash890::numerics::precision::Precision;
@@ -145,6 +146,18 @@ fn odd_columns_of_plain_formats() {
     }
 }
 
+/// Both stages of the choice, without noise.
+fn chosen(logits: &[f32]) -> Vec<u32> {
+    let pieces = logits.len().div_ceil(choose::PIECE);
+    let (row, draw) = (f32s(&[1, logits.len()], logits), Tensor::uniform(&GPU, "draw", 4).unwrap());
+    let (values, ids, best) = (output(&[pieces]), output_u32(&[pieces]), output_u32(&[1]));
+    run(|planner| {
+        choose::record(planner, [&row, &values, &ids], [&call(0, 1, 0), &draw], 0)?;
+        argmax::record(planner, [&values, &ids, &best], 0)
+    });
+    read_u32(&best)
+}
+
 #[test]
 fn first_largest_logit() {
     for vocab in [1, 2, 63, 64, 65, 1000, 129_280] {
@@ -153,13 +166,9 @@ fn first_largest_logit() {
             // Twice the largest: the first wins.
             logits[largest] = 5.0;
             logits[vocab - 1] = 5.0;
-            let (input, best) = (f32s(&[vocab], &logits), output_u32(&[1]));
-            run(|planner| argmax::record(planner, &input, &best, vocab));
-            assert_eq!(read_u32(&best), [ops::argmax(&logits) as u32], "{vocab} logits");
+            assert_eq!(chosen(&logits), [ops::argmax(&logits) as u32], "{vocab} logits");
             logits[largest] = 0.0;
         }
-        let (input, best) = (f32s(&[vocab], &vec![-7.0; vocab]), output_u32(&[1]));
-        run(|planner| argmax::record(planner, &input, &best, vocab));
-        assert_eq!(read_u32(&best), [0]);
+        assert_eq!(chosen(&vec![-7.0; vocab]), [0]);
     }
 }

@@ -3,7 +3,7 @@
 use super::support::*;
 use flash890::blocks::context::Context;
 use flash890::config::Config;
-use flash890::gpu::Kernel;
+use flash890::gpu::{Kernel, Tensor};
 use flash890::kernels::norm::fake_quant::{self, Grid};
 use flash890::kernels::norm::{rms_norm, rope};
 use flash890::numerics::precision::Precision;
@@ -17,12 +17,25 @@ fn rows_are_normed() {
             let (x, weight) = (numbers("x", n * width, 7.0), numbers("weight", width, 2.0));
             let mut expected = x.clone();
             context.norm_rows(&mut expected, &weight);
-            let out = output(&[n, width]);
+            // The same rows again as the beginnings of wider ones.
+            let wider: Vec<f32> = x.chunks_exact(width).flat_map(|row| [row, &[9.0; 5]].concat()).collect();
             let (weight, x) = (f32s(&[width], &weight), f32s(&[n, width], &x));
-            run(|planner| rms_norm::record(planner, [&weight, &x, &out], n, eps, numerics));
+            let normed = |x: &Tensor, quantise: bool| {
+                let out = output(&[n, width]);
+                run(|planner| rms_norm::record(planner, [&weight, x, &out], n, eps, (numerics, quantise)));
+                read(&out)
+            };
+            let out = normed(&x, false);
             match numerics {
-                Precision::F32 => assert_close(&read(&out), &expected, SUMS),
-                Precision::Released => assert_bf16_close(&read(&out), &expected),
+                Precision::F32 => assert_close(&out, &expected, SUMS),
+                Precision::Released => assert_bf16_close(&out, &expected),
+            }
+            assert_bits(&normed(&f32s(&[n, width + 5], &wider), false), &out);
+            // On the grid; widths of matrices are whole groups.
+            if width % 32 == 0 {
+                let mut grid = out;
+                quant::fake_fp8(&mut grid);
+                assert_bits(&normed(&x, true), &grid);
             }
         }
     }

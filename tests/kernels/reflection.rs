@@ -119,7 +119,7 @@ fn every_shader_file_has_a_kernel_and_a_header() {
 fn planted_differences_are_found() {
     let norm = flash890::kernels::norm::rms_norm::KERNEL;
     let flipped = norm.wgsl.replace("var<storage, read> x", "var<storage, read_write> x");
-    let swapped = norm.wgsl.replace("width: u32,\n    eps: f32,", "eps: f32,\n    width: u32,");
+    let swapped = norm.wgsl.replace("width: u32,\n    stride: u32,", "stride: u32,\n    width: u32,");
     for text in [flipped, swapped] {
         assert_ne!(text, norm.wgsl);
         let planted = Kernel { wgsl: text.leak(), ..norm };

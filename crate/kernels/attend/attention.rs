@@ -44,13 +44,24 @@ pub const KERNEL: Kernel = Kernel {
         uniform::<Call>("call"),
         uniform::<Attention>("p"),
     ],
-    overrides: &["RING_FORMAT", "ENTRY_FORMAT", "K", "ROUND"],
+    overrides: &["RING_FORMAT", "ENTRY_FORMAT", "K", "WHOLE", "ROUND"],
 };
 
 /// Longest list of rows that one query may see: what the shader's workgroup memory holds.
 pub const MOST_ROWS: usize = 1024;
 
-/// Records `out` `[n, heads, width]` of queries `q` over `ring` and, with `k` above zero, the entries that `ids` `[n, k]` names.
+/// What a query sees besides its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sees {
+    /// Nothing.
+    Window,
+    /// As many selected entries at most.
+    Selected(usize),
+    /// All rows of its call, later ones too, and the whole window before the call: a draft block.
+    WholeCall,
+}
+
+/// Records `out` `[n, heads, width]` of queries `q` over `ring` and the entries that `ids` `[n, k]` names.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
@@ -60,12 +71,17 @@ pub fn record(
     (ring, entries): (&GpuPlane, &GpuPlane),
     call: &Tensor,
     config: &Config,
-    k: usize,
+    sees: Sees,
     numerics: Precision,
 ) -> Result<()> {
-    if config.window_size + k > MOST_ROWS {
+    let (k, more) = match sees {
+        Sees::Window => (0, 0),
+        Sees::Selected(k) => (k, k),
+        Sees::WholeCall => (0, q.shape[0]),
+    };
+    if config.window_size + more > MOST_ROWS {
         let what = "the list of rows of one query".to_string();
-        let (needed, available) = (format!("{} rows", config.window_size + k), format!("{MOST_ROWS} rows"));
+        let (needed, available) = (format!("{} rows", config.window_size + more), format!("{MOST_ROWS} rows"));
         return Err(crate::Error::DoesNotFit { what, needed, available });
     }
     let p = Attention {
@@ -75,7 +91,8 @@ pub fn record(
         capacity: ring.capacity as u32,
         scale: (1.0 / (config.head_dim as f64).sqrt()) as f32,
     };
-    let overrides = [ring.format_code(), entries.format_code(), k as u32, round_flag(numerics)];
+    let overrides =
+        [ring.format_code(), entries.format_code(), k as u32, (sees == Sees::WholeCall).into(), round_flag(numerics)];
     let bound = [q, &ring.codes, &ring.scales, &entries.codes, &entries.scales, ids, sink, out, call];
     planner.dispatch(&KERNEL, &overrides, &bound, &p, [config.n_heads as u32, q.shape[0] as u32, 1])
 }

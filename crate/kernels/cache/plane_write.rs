@@ -1,23 +1,37 @@
-//! 6A: appends rows to a plane of the KV cache, in the bytes in which they are kept.
+//! 6A: rows on their way into a plane of the KV cache, in the bytes in which they are kept, and the rotation of the queries beside them.
+//!
+//! Norm, rotation and storage format touch one row each and nothing else, so one workgroup does all three; the queries of the same position
+//! turn by the same angles in the same dispatch.
 //!
 //! The shader:
 #![doc = concat!("```wgsl\n", include_str!("../../../shaders/cache/plane_write.wgsl"), "\n```")]
 
-use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::cache::GpuPlane;
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, QUANTISE};
+use crate::kernels::include::{CALL, DECODE, QUANTISE, REDUCE, ROUND, round_flag};
+use crate::numerics::precision::Precision;
+use crate::{Error, Result};
 
 crate::uniform_struct! {
     /// Parameters of `plane_write`.
     pub struct PlaneWrite {
         /// Elements of a row.
         pub width: u32,
+        /// Elements from one row to the next where they come from.
+        pub stride: u32,
+        /// Elements before the first.
+        pub offset: u32,
+        /// Query heads of a row, or 0.
+        pub heads: u32,
+        /// Pairs that rotate.
+        pub pairs: u32,
         /// Rows that the plane holds.
         pub capacity: u32,
         /// 0: ring of positions; 1, 2: entries of a source of that ratio.
         pub ratio: u32,
+        /// Epsilon of the norm.
+        pub eps: f32,
     }
 }
 
@@ -25,30 +39,71 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "plane_write",
     wgsl: include_str!("../../../shaders/cache/plane_write.wgsl"),
-    includes: &[CALL, DECODE, QUANTISE],
+    includes: &[CALL, DECODE, QUANTISE, REDUCE, ROUND],
     bindings: &[
+        read("angles"),
+        read_write("q"),
         read("rows"),
+        read("weight"),
         read_write("codes"),
         read_write("scales"),
         uniform::<Call>("call"),
         uniform::<PlaneWrite>("p"),
     ],
-    overrides: &["FORMAT"],
+    overrides: &["FORMAT", "NORM", "ROUND"],
 };
 
-/// Records the writing of up to `most` rows `[most, width]` into `plane`. `ratio` 0 writes a ring by position, 1 and 2 append entries.
+/// Widest row: what the shader's workgroup memory holds.
+pub const MOST_WIDTH: usize = 1024;
+
+/// What happens to rows on their way.
+#[derive(Debug, Clone, Copy)]
+pub struct Way<'a> {
+    /// Angles of the rows `[m, pairs, 2]` (cos, sin).
+    pub angles: &'a Tensor,
+    /// Queries that turn by the same angles `[m, heads, width]`; with `heads` 0 any tensor, which stays as it is.
+    pub q: &'a Tensor,
+    /// Heads of the queries.
+    pub heads: usize,
+    /// Weight of the norm `[width]`.
+    pub weight: &'a Tensor,
+    /// Epsilon of the norm; `None` leaves the rows as they are.
+    pub eps: Option<f32>,
+    /// Elements before the first row in the tensor that holds them.
+    pub offset: usize,
+    /// 0: a ring by position; 1, 2: entries of a source of that ratio.
+    pub ratio: usize,
+    /// Roundings.
+    pub numerics: Precision,
+}
+
+/// Records the writing of up to `most` rows into `plane`: each is a piece of a row of `rows` `[most, stride]`.
 ///
 /// # Errors
-/// What [`Planner::dispatch`] refuses.
+/// [`Error::DoesNotFit`] for rows beyond [`MOST_WIDTH`], and what [`Planner::dispatch`] refuses.
 pub fn record(
     planner: &mut Planner<'_>,
     rows: &Tensor,
     plane: &GpuPlane,
     call: &Tensor,
-    ratio: usize,
+    way: Way<'_>,
     most: usize,
 ) -> Result<()> {
-    let p = PlaneWrite { width: plane.width as u32, capacity: plane.capacity as u32, ratio: ratio as u32 };
-    let groups = [(most * plane.width.div_ceil(64)).div_ceil(64) as u32, 1, 1];
-    planner.dispatch(&KERNEL, &[plane.format_code()], &[rows, &plane.codes, &plane.scales, call], &p, groups)
+    if plane.width > MOST_WIDTH {
+        let (needed, available) = (format!("{} elements", plane.width), format!("{MOST_WIDTH} elements"));
+        return Err(Error::DoesNotFit { what: "a row of the KV cache in a workgroup".into(), needed, available });
+    }
+    let p = PlaneWrite {
+        width: plane.width as u32,
+        stride: (rows.len() / most) as u32,
+        offset: way.offset as u32,
+        heads: way.heads as u32,
+        pairs: way.angles.shape[1] as u32,
+        capacity: plane.capacity as u32,
+        ratio: way.ratio as u32,
+        eps: way.eps.unwrap_or_default(),
+    };
+    let overrides = [plane.format_code(), way.eps.is_some().into(), round_flag(way.numerics)];
+    let bound = [way.angles, way.q, rows, way.weight, &plane.codes, &plane.scales, call];
+    planner.dispatch(&KERNEL, &overrides, &bound, &p, [p.heads + 1, most as u32, 1])
 }

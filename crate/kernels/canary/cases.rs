@@ -6,8 +6,9 @@ use crate::blocks::b4a_latent_attention::attend;
 use crate::blocks::b6a_kv_cache::{Format, Plane};
 use crate::config::Config;
 use crate::gpu::{Element, Planner, Tensor};
-use crate::kernels::attend::attention;
-use crate::kernels::cache::{GpuPlane, plane_write};
+use crate::kernels::attend::attention::{self, Sees};
+use crate::kernels::cache::GpuPlane;
+use crate::kernels::cache::plane_write::{self, Way};
 use crate::kernels::call::Call;
 use crate::kernels::index::top_k;
 use crate::kernels::linear::{self, GpuMatrix};
@@ -80,7 +81,7 @@ fn norm(planner: &mut Planner<'_>) -> Result<Case> {
     let weight = Tensor::f32(gpu, "canary norm", &[WIDTH], &weight)?;
     let x = Tensor::f32(gpu, "canary input", &[ROWS, WIDTH], &x)?;
     let output = Tensor::zeros(gpu, "rms_norm", Element::F32, &[ROWS, WIDTH])?;
-    rms_norm::record(planner, [&weight, &x, &output], ROWS, eps, Precision::F32)?;
+    rms_norm::record(planner, [&weight, &x, &output], ROWS, eps, (Precision::F32, false))?;
     Ok(Case { name: "rms_norm", output, expected: Expected::F32(expected) })
 }
 
@@ -130,14 +131,19 @@ fn cached_attention(planner: &mut Planner<'_>, call: &Tensor, ring: Format, entr
     let rows = Tensor::f32(gpu, "canary rows", &[ROWS, WIDTH], &rows)?;
     let ring = GpuPlane::new(gpu, "canary ring", ring, WIDTH, 2 * ROWS)?;
     let entries = GpuPlane::new(gpu, "canary entries", entries, WIDTH, 2 * ROWS)?;
-    plane_write::record(planner, &rows, &ring, call, 0, ROWS)?;
-    plane_write::record(planner, &rows, &entries, call, 1, ROWS)?;
+    // Neither norm nor rotation: the bytes are then exact. What they would read is bound but unused.
+    let unused = || Tensor::zeros(gpu, "canary unused", Element::F32, &[2]);
+    let (angles, still, weight) = (Tensor { shape: vec![ROWS, 0, 2], ..unused()? }, unused()?, unused()?);
+    let numerics = Precision::F32;
+    let way = Way { angles: &angles, q: &still, heads: 0, weight: &weight, eps: None, offset: 0, ratio: 0, numerics };
+    plane_write::record(planner, &rows, &ring, call, way, ROWS)?;
+    plane_write::record(planner, &rows, &entries, call, Way { ratio: 1, ..way }, ROWS)?;
     let q = Tensor::f32(gpu, "canary queries", &[ROWS, heads, WIDTH], &q)?;
     let ids = Tensor::u32(gpu, "canary lists", &[ROWS, SELECTED], &lists)?;
     let sink = Tensor::f32(gpu, "canary sink", &[heads], &sink)?;
     let output = Tensor::zeros(gpu, "attention", Element::F32, &[ROWS, heads, WIDTH])?;
     let tensors = [&q, &ids, &sink, &output];
-    attention::record(planner, tensors, (&ring, &entries), call, &config, SELECTED, Precision::F32)?;
+    attention::record(planner, tensors, (&ring, &entries), call, &config, Sees::Selected(SELECTED), Precision::F32)?;
     Ok(Case { name: "plane_write with attention", output, expected: Expected::F32(expected) })
 }
 

@@ -6,7 +6,7 @@
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, ROUND, round_flag};
+use crate::kernels::include::{CALL, DECODE, GROUP, QUANTISE, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 
 crate::uniform_struct! {
@@ -27,7 +27,7 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "experts_up",
     wgsl: include_str!("../../../shaders/experts/experts_up.wgsl"),
-    includes: &[CALL, DECODE, ROUND],
+    includes: &[CALL, DECODE, GROUP, QUANTISE, ROUND],
     bindings: &[
         read("x"),
         read("codes"),
@@ -38,11 +38,11 @@ pub const KERNEL: Kernel = Kernel {
         uniform::<Call>("call"),
         uniform::<ExpertsUp>("p"),
     ],
-    overrides: &["ROUND"],
+    overrides: &["QUANTISE", "ROUND"],
 };
 
 /// Records `h` `[n, k, inter]` from `x` `[n, dim]`, `codes` `[experts, 2 inter, dim / 2]` (w1 above w3), their `scales`, `ids` and `weights`
-/// `[n, k]`.
+/// `[n, k]`; on the grid of FP8 activations if `quantise`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
@@ -51,11 +51,11 @@ pub fn record(
     tensors: [&Tensor; 6],
     call: &Tensor,
     limit: f32,
-    numerics: Precision,
+    (numerics, quantise): (Precision, bool),
 ) -> Result<()> {
     let [x, codes, scales, ids, weights, h] = tensors;
     let (n, k, inter) = (h.shape[0] as u32, h.shape[1] as u32, h.shape[2] as u32);
     let p = ExpertsUp { dim: x.shape[1] as u32, inter, k, limit };
     let bound = [x, codes, scales, ids, weights, h, call];
-    planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &p, [inter.div_ceil(64), k, n])
+    planner.dispatch(&KERNEL, &[quantise.into(), round_flag(numerics)], &bound, &p, [inter.div_ceil(64), k, n])
 }

@@ -5,7 +5,7 @@
 
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
-use crate::kernels::include::{ROUND, round_flag};
+use crate::kernels::include::{DECODE, GROUP, QUANTISE, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 
 crate::uniform_struct! {
@@ -13,6 +13,8 @@ crate::uniform_struct! {
     pub struct Swiglu {
         /// Elements.
         pub count: u32,
+        /// Inner width.
+        pub inter: u32,
         /// Clamp.
         pub limit: f32,
     }
@@ -22,17 +24,22 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "swiglu",
     wgsl: include_str!("../../../shaders/experts/swiglu.wgsl"),
-    includes: &[ROUND],
-    bindings: &[read("gate"), read("up"), read_write("h"), uniform::<Swiglu>("p")],
-    overrides: &["ROUND"],
+    includes: &[DECODE, GROUP, QUANTISE, ROUND],
+    bindings: &[read("gate_up"), read_write("h"), uniform::<Swiglu>("p")],
+    overrides: &["QUANTISE", "ROUND"],
 };
 
-/// Records `h = silu(min(gate, limit)) * clamp(up)`, all of one shape.
+/// Records `h` `[n, inter]` `= silu(min(gate, limit)) * clamp(up)` from `gate_up` `[n, 2 inter]`, on the grid of FP8 activations if `quantise`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
-pub fn record(planner: &mut Planner<'_>, [gate, up, h]: [&Tensor; 3], limit: f32, numerics: Precision) -> Result<()> {
-    let count = h.len() as u32;
-    let p = Swiglu { count, limit };
-    planner.dispatch(&KERNEL, &[round_flag(numerics)], &[gate, up, h], &p, [count.div_ceil(64), 1, 1])
+pub fn record(
+    planner: &mut Planner<'_>,
+    [gate_up, h]: [&Tensor; 2],
+    limit: f32,
+    (numerics, quantise): (Precision, bool),
+) -> Result<()> {
+    let p = Swiglu { count: h.len() as u32, inter: h.shape[1] as u32, limit };
+    let overrides = [quantise.into(), round_flag(numerics)];
+    planner.dispatch(&KERNEL, &overrides, &[gate_up, h], &p, [p.count.div_ceil(64), 1, 1])
 }

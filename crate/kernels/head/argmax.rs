@@ -1,16 +1,19 @@
-//! 6B: the first largest logit.
+//! 6B: the best of the pieces that [`choose`](super::choose) leaves.
 //!
 //! The shader:
 #![doc = concat!("```wgsl\n", include_str!("../../../shaders/head/argmax.wgsl"), "\n```")]
 
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
+use crate::kernels::include::BEST;
 
 crate::uniform_struct! {
     /// Parameters of `argmax`.
     pub struct Argmax {
-        /// Logits.
-        pub vocab: u32,
+        /// Pieces.
+        pub pieces: u32,
+        /// Which of the chosen tokens is written.
+        pub row: u32,
     }
 }
 
@@ -18,15 +21,16 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "argmax",
     wgsl: include_str!("../../../shaders/head/argmax.wgsl"),
-    includes: &[],
-    bindings: &[read("logits"), read_write("best"), uniform::<Argmax>("p")],
+    includes: &[BEST],
+    bindings: &[read("values"), read("ids"), read_write("chosen"), uniform::<Argmax>("p")],
     overrides: &[],
 };
 
-/// Records `best` `[1]` of the first `vocab` `logits`.
+/// Records `chosen[row]`: the id of the largest of `values` `[pieces]`, named by `ids` `[pieces]`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
-pub fn record(planner: &mut Planner<'_>, logits: &Tensor, best: &Tensor, vocab: usize) -> Result<()> {
-    planner.dispatch(&KERNEL, &[], &[logits, best], &Argmax { vocab: vocab as u32 }, [1, 1, 1])
+pub fn record(planner: &mut Planner<'_>, [values, ids, chosen]: [&Tensor; 3], row: usize) -> Result<()> {
+    let p = Argmax { pieces: values.len() as u32, row: row as u32 };
+    planner.dispatch(&KERNEL, &[], &[values, ids, chosen], &p, [1, 1, 1])
 }

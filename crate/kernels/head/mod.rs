@@ -1,3 +1,4 @@
 //! 6B: the head.
 
 pub mod argmax;
+pub mod choose;

@@ -5,7 +5,7 @@
 
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
-use crate::kernels::include::{REDUCE, ROUND, round_flag};
+use crate::kernels::include::{DECODE, QUANTISE, REDUCE, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 
 crate::uniform_struct! {
@@ -13,6 +13,8 @@ crate::uniform_struct! {
     pub struct RmsNorm {
         /// Elements of a row.
         pub width: u32,
+        /// Elements from one row of x to the next.
+        pub stride: u32,
         /// Epsilon.
         pub eps: f32,
     }
@@ -22,12 +24,13 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "rms_norm",
     wgsl: include_str!("../../../shaders/norm/rms_norm.wgsl"),
-    includes: &[REDUCE, ROUND],
+    includes: &[DECODE, QUANTISE, REDUCE, ROUND],
     bindings: &[read("weight"), read("x"), read_write("out"), uniform::<RmsNorm>("p")],
-    overrides: &["ROUND"],
+    overrides: &["QUANTISE", "ROUND"],
 };
 
-/// Records `out = rms_norm(x)` for `rows` rows of `[rows, width]` with `weight` `[width]`.
+/// Records `out` `[rows, width]` `= rms_norm(x)` of the first `width` elements of every row of `x` `[rows, stride]` with `weight` `[width]`, put on
+/// the grid of FP8 activations if `quantise`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
@@ -36,8 +39,9 @@ pub fn record(
     [weight, x, out]: [&Tensor; 3],
     rows: usize,
     eps: f32,
-    numerics: Precision,
+    (numerics, quantise): (Precision, bool),
 ) -> Result<()> {
-    let p = RmsNorm { width: weight.len() as u32, eps };
-    planner.dispatch(&KERNEL, &[round_flag(numerics)], &[weight, x, out], &p, [rows as u32, 1, 1])
+    let p = RmsNorm { width: weight.len() as u32, stride: (x.len() / rows) as u32, eps };
+    let overrides = [quantise.into(), round_flag(numerics)];
+    planner.dispatch(&KERNEL, &overrides, &[weight, x, out], &p, [rows as u32, 1, 1])
 }

@@ -28,7 +28,7 @@ pub async fn run(model: &mut GpuModel, golden: &GoldenFile, cases: &[String]) ->
                 greedy(model, golden, &mut report).await?;
                 None
             }
-            "dspark" => Some(("the draft", "DSpark runs on the CPU only")),
+            "dspark" => Some(("the draft", "golden taps can be given to the CPU reference's drafter only")),
             "vision" => {
                 vision(model, golden, &mut report).await?;
                 None

@@ -4,6 +4,8 @@
 //! a state and a number of rows: it is recorded on first use, and again when the cache has grown. Per call only 64 bytes, the rotation angles
 //! and the n-gram rows are written; then one submit.
 
+mod decode;
+mod draft;
 mod record;
 mod scratch;
 mod state;
@@ -33,7 +35,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tail::Tail;
 use vision::GpuVision;
-use weights::{GpuHead, GpuLayer};
+use weights::{GpuDrafter, GpuHead, GpuLayer};
 
 /// Rows that one call feeds at most.
 const MOST_ROWS: usize = 64;
@@ -53,6 +55,7 @@ pub struct GpuModel {
     embed: crate::gpu::Tensor,
     layers: Vec<GpuLayer>,
     head: GpuHead,
+    drafter: Option<GpuDrafter>,
     hashes: Vec<(usize, Hash)>,
     pipelines: RefCell<Pipelines>,
     input: Input,
@@ -112,11 +115,24 @@ impl GpuModel {
         }
         progress(parts - 1, parts, "head");
         let head = GpuHead::new(&gpu, &loader.vector("norm.weight").await?, &loader.matrix("head").await?)?;
+        let drafter = loader.drafter().await?;
+        let drafter = drafter.map(|drafter| GpuDrafter::new(&gpu, config.n_layers, drafter)).transpose()?;
         let hashes = (config.engram_layer_ids.iter().enumerate())
             .map(|(which, &layer)| (layer, Hash::of(&checkpoint.engram, which)))
             .collect();
         progress(parts, parts, "");
-        Ok(GpuModel { context, gpu, embed, layers, head, hashes, pipelines: RefCell::default(), input, checkpoint })
+        Ok(GpuModel {
+            context,
+            gpu,
+            embed,
+            layers,
+            head,
+            drafter,
+            hashes,
+            pipelines: RefCell::default(),
+            input,
+            checkpoint,
+        })
     }
 
     /// The model's config.
@@ -206,7 +222,7 @@ impl GpuModel {
             if let Some(tail) = &mut tail {
                 tail.take(self, state, range, &memory);
             } else if how.all_logits || end == prompt.len() {
-                output.logits.extend(self.logits(state, n, if how.all_logits { n } else { 1 }).await?);
+                output.logits.extend(self.logits(state, (part, n), if how.all_logits { n } else { 1 }).await?);
             }
         }
         if let Some(tail) = tail {
@@ -314,26 +330,9 @@ impl GpuModel {
         if let Some(plan) = state.plans.get(&(part, capacity)) {
             return Ok(plan.clone());
         }
-        let plan = self
-            .gpu
-            .checked("recording a plan", || {
-                let mut pipelines = self.pipelines.borrow_mut();
-                let mut planner = Planner::new(&self.gpu, &mut pipelines);
-                record::part(self, &mut planner, state, (part, capacity))?;
-                Ok(Rc::new(planner.finish()))
-            })
-            .await?;
+        let record = |planner: &mut Planner<'_>| record::part(self, planner, state, (part, capacity));
+        let plan = Rc::new(self.record("recording a plan", record).await?);
         state.plans.insert((part, capacity), plan.clone());
         Ok(plan)
-    }
-
-    /// Final norm and head for the last `rows` of the `n` rows that ran last.
-    async fn logits(&self, state: &mut GpuState, n: usize, rows: usize) -> Result<Vec<f32>> {
-        self.plan(state, Part::Head, capacity(n)).await?.run(&self.gpu);
-        let vocab = self.config().vocab_size;
-        let all = readback::f32s(&self.gpu, &state.made_scratch(capacity(n)).logits).await?;
-        let logits = all[(n - rows) * vocab..n * vocab].to_vec();
-        crate::model::reference::check_finite(crate::blocks::tap::Tap::Logits, self.config().n_layers, &logits)?;
-        Ok(logits)
     }
 }

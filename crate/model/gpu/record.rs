@@ -7,10 +7,12 @@ use super::weights::{GpuCompressor, GpuLayer};
 use crate::blocks::tap::Tap;
 use crate::error::Result;
 use crate::gpu::{Planner, Tensor};
-use crate::kernels::attend::attention;
-use crate::kernels::cache::{GpuPlane, plane_write, pool_pairs};
+use crate::kernels::attend::attention::{self, Sees};
+use crate::kernels::cache::plane_write::{self, Way};
+use crate::kernels::cache::{GpuPlane, pool_pairs};
 use crate::kernels::experts::{experts_down, experts_up, route, swiglu};
-use crate::kernels::hyper::{collapse_norm, hc_expand, hc_mixes, stream_mean};
+use crate::kernels::hyper::collapse_norm::{self, Collapse};
+use crate::kernels::hyper::{hc_expand, hc_mixes, stream_mean};
 use crate::kernels::index::{candidate_blocks, index_scores, top_k};
 use crate::kernels::input::{embed, engram_gate};
 use crate::kernels::linear;
@@ -27,8 +29,6 @@ pub(super) enum Part {
     Encoder,
     /// The rest, on rows that left the encoder: the last KV source without its caches, and the layers after it.
     Decoder,
-    /// Final norm and head.
-    Head,
 }
 
 /// One layer's recording: the model, the state, and the buffers of a number of rows.
@@ -49,9 +49,6 @@ pub(super) fn part(
     state: &GpuState,
     (part, capacity): (Part, usize),
 ) -> Result<()> {
-    if part == Part::Head {
-        return head(model, planner, state, capacity);
-    }
     let s = state.made_scratch(capacity);
     let (end, split) = (model.config().n_layers, model.config().last_kv_source().unwrap_or(0));
     let tail_ring = state.tail_ring.as_ref().filter(|_| part == Part::Decoder);
@@ -63,17 +60,46 @@ pub(super) fn part(
     match part {
         Part::Encoder => {
             (0..split).try_for_each(|index| recorder.layer(index))?;
-            recorder.feed_source(split)
+            return recorder.feed_source(split);
         }
-        Part::Decoder => (split..end).try_for_each(|index| recorder.layer(index)),
-        _ => (0..end).try_for_each(|index| recorder.layer(index)),
+        Part::Decoder => (split..end).try_for_each(|index| recorder.layer(index))?,
+        Part::Whole => (0..end).try_for_each(|index| recorder.layer(index))?,
     }
+    recorder.seed()
 }
 
 /// Records final norm and head for all rows.
-fn head(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState, capacity: usize) -> Result<()> {
-    let (s, numerics, eps) = (state.made_scratch(capacity), model.context.numerics, model.config().norm_eps);
-    collapse_norm::record(planner, [&s.streams, &s.pre_ffn, &model.head.norm, &s.x], capacity, eps, numerics)?;
+pub(super) fn head(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState, capacity: usize) -> Result<()> {
+    let s = state.made_scratch(capacity);
+    final_norm(model, planner, s, [&s.x, &s.x_q], &model.head.norm, false)?;
+    linear::record(planner, &model.head.head, [&s.x, &s.logits], &s.call, 1, Precision::F32)
+}
+
+/// Records the norm in front of the head, for all rows or for the last.
+pub(super) fn final_norm(
+    model: &GpuModel,
+    planner: &mut Planner<'_>,
+    s: &Scratch,
+    [x, unused]: [&Tensor; 2],
+    norm: &Tensor,
+    last: bool,
+) -> Result<()> {
+    let (numerics, eps) = (model.context.numerics, model.config().norm_eps);
+    let how = Collapse { last, quantise: false, eps, numerics };
+    collapse_norm::record(planner, [&s.streams, &s.pre_ffn, norm, x, unused], &s.call, how)
+}
+
+/// Records a draft block (section 10.6): embedding, the stages, and the logits before the Markov correction.
+pub(super) fn draft(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState) -> Result<()> {
+    let (Some(drafter), Some(drafting)) = (&model.drafter, &state.drafting) else { return Ok(()) };
+    let (s, n) = (&drafting.scratch, model.config().dspark_block_size);
+    let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
+    embed::record(planner, inputs, &s.call, n)?;
+    let mut recorder = Recorder { model, planner, state, s, n, tail_ring: None };
+    for (k, (stage, ring)) in drafter.stages.iter().zip(&drafting.rings).enumerate() {
+        recorder.block(model.config().n_layers + k, stage, ring, true)?;
+    }
+    final_norm(model, planner, s, [&s.x, &s.x_q], &drafter.norm, false)?;
     linear::record(planner, &model.head.head, [&s.x, &s.logits], &s.call, 1, Precision::F32)
 }
 
@@ -96,13 +122,18 @@ impl<'a> Recorder<'a, '_> {
         linear::record(self.planner, weight, [x, y], &self.s.call, 1, round)
     }
 
-    fn norm(&mut self, weight: &Tensor, x: &Tensor, out: &Tensor) -> Result<()> {
+    fn norm(&mut self, weight: &Tensor, x: &Tensor, out: &Tensor, quantise: bool) -> Result<()> {
         let (eps, numerics) = (self.model.config().norm_eps, self.numerics());
-        rms_norm::record(self.planner, [weight, x, out], self.n, eps, numerics)
+        rms_norm::record(self.planner, [weight, x, out], self.n, eps, (numerics, quantise))
+    }
+
+    /// Whether quantised matrices see activations on the grid of FP8.
+    fn quantises(&self) -> bool {
+        self.numerics() == Precision::Released
     }
 
     /// Angles of the rows in a layer.
-    fn angles(&self, index: usize) -> &Tensor {
+    fn angles(&self, index: usize) -> &'a Tensor {
         if self.model.config().ratio(index) == 0 { &self.s.angles_window } else { &self.s.angles_compressed }
     }
 
@@ -122,14 +153,16 @@ impl<'a> Recorder<'a, '_> {
         if is_after { &self.s.decoder_call } else { &self.s.call }
     }
 
-    /// Only what the last KV source leaves behind for later: n-gram memory in the streams, entries, keys and window rows (section 4.5a).
+    /// Only what the last KV source leaves behind for later: n-gram memory in the streams, entries, keys and window rows (section 4.5a). Of its
+    /// joined projection nobody reads the query.
     fn feed_source(&mut self, index: usize) -> Result<()> {
         let (model, s) = (self.model, self.s);
         let layer = &model.layers[index];
         self.engram(index, layer)?;
         self.collapse(&s.pre_ffn, &layer.attn_norm)?;
-        let x = self.quantised(&s.x, &s.x_q)?;
-        self.window_rows(index, layer, x)?;
+        self.linear(&layer.wq_a_wkv, self.input(), &s.qr_kv)?;
+        let way = Way { heads: 0, ..self.window_way(self.angles(index), &layer.kv_norm) };
+        plane_write::record(self.planner, &s.qr_kv, &self.state.rings[index], &s.call, way, self.n)?;
         layer.compressor.as_ref().map_or(Ok(()), |compressor| self.compress(index, compressor))
     }
 
@@ -142,11 +175,22 @@ impl<'a> Recorder<'a, '_> {
         if let Some(target) = config.dspark_target_layer_ids.iter().position(|&l| l == index) {
             stream_mean::record(self.planner, &s.streams, &s.target_hidden, target, self.n, self.numerics())?;
         }
+        let own = &self.state.rings[index];
+        let ring = if self.is_fed(index) { self.tail_ring.unwrap_or(own) } else { own };
+        self.block(index, layer, ring, false)?;
+        self.planner.tap(Tap::Streams.name(), index, &s.streams);
+        Ok(())
+    }
+
+    /// Attention and experts with what surrounds them, as backbone layers and draft stages have them. In a stage (`sees_all`) every row sees
+    /// the whole block.
+    fn block(&mut self, index: usize, layer: &GpuLayer, ring: &GpuPlane, sees_all: bool) -> Result<()> {
+        let s = self.s;
         // 2A, 3B, 3C, 4A.
         self.mixes(&layer.hc_attn, &s.pre_attn)?;
         self.collapse(&s.pre_ffn, &layer.attn_norm)?;
         self.planner.tap(Tap::AttnInput.name(), index, &s.x);
-        self.attention(index, layer)?;
+        self.attention(index, layer, ring, sees_all)?;
         self.planner.tap(Tap::AttnOut.name(), index, &s.y);
         self.expand()?;
         // 2A, 5A.
@@ -154,9 +198,38 @@ impl<'a> Recorder<'a, '_> {
         self.collapse(&s.pre_attn, &layer.ffn_norm)?;
         self.experts(layer)?;
         self.planner.tap(Tap::FfnOut.name(), index, &s.y);
-        self.expand()?;
-        self.planner.tap(Tap::Streams.name(), index, &s.streams);
+        self.expand()
+    }
+
+    /// Ring rows of the draft stages from the tapped layers' inputs (section 10.5). The stages' joined projection also computes a low-rank
+    /// query that nobody reads: cheaper than keeping the weight twice.
+    fn seed(&mut self) -> Result<()> {
+        let (Some(drafter), Some(drafting)) = (&self.model.drafter, &self.state.drafting) else { return Ok(()) };
+        let s = self.s;
+        let taps = self.quantised(&s.target_hidden, &s.target_hidden_q)?;
+        self.linear(&drafter.main_proj, taps, &s.y)?;
+        self.norm(&drafter.main_norm, &s.y, &s.x_q, self.quantises())?;
+        for (stage, ring) in drafter.stages.iter().zip(&drafting.rings) {
+            self.linear(&stage.wq_a_wkv, &s.x_q, &s.qr_kv)?;
+            let way = Way { heads: 0, ..self.window_way(&s.angles_window, &stage.kv_norm) };
+            plane_write::record(self.planner, &s.qr_kv, ring, &s.call, way, self.n)?;
+        }
         Ok(())
+    }
+
+    /// What happens to a window row on its way into a ring, with the queries beside it.
+    fn window_way(&self, angles: &'a Tensor, weight: &'a Tensor) -> Way<'a> {
+        let config = self.model.config();
+        Way {
+            angles,
+            q: &self.s.q,
+            heads: config.n_heads,
+            weight,
+            eps: Some(config.norm_eps),
+            offset: config.q_lora_rank,
+            ratio: 0,
+            numerics: self.numerics(),
+        }
     }
 
     fn engram(&mut self, index: usize, layer: &GpuLayer) -> Result<()> {
@@ -176,9 +249,16 @@ impl<'a> Recorder<'a, '_> {
         hc_mixes::record(self.planner, tensors, self.model.config(), self.n)
     }
 
+    /// Writes x, and x as a quantised matrix sees it: [`Self::input`].
     fn collapse(&mut self, pre: &Tensor, norm: &Tensor) -> Result<()> {
-        let (s, eps, numerics) = (self.s, self.model.config().norm_eps, self.numerics());
-        collapse_norm::record(self.planner, [&s.streams, pre, norm, &s.x], self.n, eps, numerics)
+        let (s, eps) = (self.s, self.model.config().norm_eps);
+        let how = Collapse { last: false, quantise: self.quantises(), eps, numerics: self.numerics() };
+        collapse_norm::record(self.planner, [&s.streams, pre, norm, &s.x, &s.x_q], &s.call, how)
+    }
+
+    /// The sub-layer's input as a quantised matrix sees it.
+    fn input(&self) -> &'a Tensor {
+        if self.quantises() { &self.s.x_q } else { &self.s.x }
     }
 
     fn expand(&mut self) -> Result<()> {
@@ -186,58 +266,44 @@ impl<'a> Recorder<'a, '_> {
         hc_expand::record(self.planner, [&s.y, &s.post, &s.comb, &s.streams], self.n, numerics)
     }
 
-    fn attention(&mut self, index: usize, layer: &GpuLayer) -> Result<()> {
+    fn attention(&mut self, index: usize, layer: &GpuLayer, ring: &GpuPlane, sees_all: bool) -> Result<()> {
         let (model, state, s) = (self.model, self.state, self.s);
         let (config, numerics) = (model.config(), self.numerics());
-        let x = self.quantised(&s.x, &s.x_q)?;
-        self.linear(&layer.wq_a, x, &s.qr_raw)?;
-        self.norm(&layer.q_norm, &s.qr_raw, &s.qr)?;
-        let qr = self.quantised(&s.qr, &s.qr_q)?;
-        self.linear(&layer.wq_b, qr, &s.q)?;
-        let angles = self.angles(index).clone();
-        self.rotate(&angles, &s.q, config.n_heads, config.head_dim, false)?;
+        self.linear(&layer.wq_a_wkv, self.input(), &s.qr_kv)?;
+        self.norm(&layer.q_norm, &s.qr_kv, &s.qr, self.quantises())?;
+        self.linear(&layer.wq_b, &s.qr, &s.q)?;
+        let angles = self.angles(index);
+        let way = self.window_way(angles, &layer.kv_norm);
+        plane_write::record(self.planner, &s.qr_kv, ring, &s.call, way, self.n)?;
         self.planner.tap(Tap::Query.name(), index, &s.q);
-
-        let ring = self.window_rows(index, layer, x)?;
         if let Some(compressor) = layer.compressor.as_ref().filter(|_| !self.is_fed(index)) {
             self.compress(index, compressor)?;
         }
         if let Some((wq_b, weights_proj)) = &layer.indexer {
-            self.linear(wq_b, qr, &s.index_q)?;
+            self.linear(wq_b, &s.qr, &s.index_q)?;
             self.rotate(&s.angles_compressed, &s.index_q, config.index_n_heads, config.index_head_dim, false)?;
             self.linear(weights_proj, &s.x, &s.index_w)?;
             self.select(index)?;
         }
-        let (entries, k) = match config.kv_source(index) {
-            Some(source) => (&state.sources[&source].entries, config.index_topk),
-            None => (ring_as_entries(state, index), 0),
+        let (entries, sees) = match config.kv_source(index) {
+            // No entries either; a ring of the backbone never moves, as a plan that outlives the cache's growth needs it.
+            _ if sees_all => (&state.rings[0], Sees::WholeCall),
+            Some(source) => (&state.sources[&source].entries, Sees::Selected(config.index_topk)),
+            None => (ring_as_entries(state, index), Sees::Window),
         };
         let (tensors, call) = ([&s.q, &s.topk, &layer.sink, &s.heads], self.call(index));
-        attention::record(self.planner, tensors, (ring, entries), call, config, k, numerics)?;
-        self.rotate(&angles, &s.heads, config.n_heads, config.head_dim, true)?;
+        attention::record(self.planner, tensors, (ring, entries), call, config, sees, numerics)?;
+        self.rotate(angles, &s.heads, config.n_heads, config.head_dim, true)?;
         self.planner.tap(Tap::Heads.name(), index, &s.heads);
         linear::record(self.planner, &layer.wo_a, [&s.heads, &s.low], &s.call, config.o_groups, numerics)?;
         let low = self.quantised(&s.low, &s.low_q)?;
         self.linear(&layer.wo_b, low, &s.y)
     }
 
-    /// Projects, norms, rotates and writes window rows of `x`, the attention input as a quantised matrix sees it; returns their ring.
-    fn window_rows(&mut self, index: usize, layer: &GpuLayer, x: &Tensor) -> Result<&'a GpuPlane> {
-        let s = self.s;
-        self.linear(&layer.wkv, x, &s.kv_raw)?;
-        self.norm(&layer.kv_norm, &s.kv_raw, &s.kv)?;
-        let angles = self.angles(index).clone();
-        self.rotate(&angles, &s.kv, 1, self.model.config().head_dim, false)?;
-        let own = &self.state.rings[index];
-        let ring = if self.is_fed(index) { self.tail_ring.unwrap_or(own) } else { own };
-        plane_write::record(self.planner, &s.kv, ring, &s.call, 0, self.n)?;
-        Ok(ring)
-    }
-
     /// 3B and 6A at a KV source: latents, index keys, entries.
     fn compress(&mut self, index: usize, weights: &GpuCompressor) -> Result<()> {
         let (state, s) = (self.state, self.s);
-        let (config, numerics) = (self.model.config(), self.numerics());
+        let numerics = self.numerics();
         let source = &state.sources[&index];
         let angles = match &weights.wgate {
             Some(wgate) => {
@@ -255,15 +321,15 @@ impl<'a> Recorder<'a, '_> {
                 &s.angles_compressed
             }
         };
-        self.norm(&weights.norm, &s.pooled, &s.latent)?;
+        self.norm(&weights.norm, &s.pooled, &s.latent, false)?;
         self.planner.tap(Tap::Latent.name(), index, &s.latent);
         // The key comes from the latent before it is rotated (section 5.5).
-        self.linear(&weights.wk, &s.latent, &s.key_raw)?;
-        self.norm(&weights.k_norm, &s.key_raw, &s.key)?;
-        self.rotate(angles, &s.key, 1, config.index_head_dim, false)?;
-        plane_write::record(self.planner, &s.key, &source.keys, &s.call, source.ratio, self.n)?;
-        self.rotate(angles, &s.latent, 1, config.head_dim, false)?;
-        plane_write::record(self.planner, &s.latent, &source.entries, &s.call, source.ratio, self.n)
+        self.linear(&weights.wk, &s.latent, &s.key)?;
+        let eps = Some(self.model.config().norm_eps);
+        let (weight, ratio) = (&weights.k_norm, source.ratio);
+        let way = Way { angles, q: &s.index_q, heads: 0, weight, eps, offset: 0, ratio, numerics };
+        plane_write::record(self.planner, &s.key, &source.keys, &s.call, way, self.n)?;
+        plane_write::record(self.planner, &s.latent, &source.entries, &s.call, Way { eps: None, ..way }, self.n)
     }
 
     /// 3C at an index source: scores, candidate pool, selection.
@@ -306,20 +372,17 @@ impl<'a> Recorder<'a, '_> {
             &s.expert_weights,
         ];
         route::record(self.planner, tensors, &s.call, config.route_scale)?;
-        let x = self.quantised(&s.x, &s.x_q)?;
-        let [w1, w2, w3] = &experts.shared;
-        self.linear(w1, x, &s.shared_gate)?;
-        self.linear(w3, x, &s.shared_up)?;
-        swiglu::record(self.planner, [&s.shared_gate, &s.shared_up, &s.shared_h], config.swiglu_limit, numerics)?;
-        let h = self.quantised(&s.shared_h, &s.shared_h_q)?;
-        self.linear(w2, h, &s.shared_out)?;
+        let (x, grid) = (self.input(), (numerics, self.quantises()));
+        let [up, down] = &experts.shared;
+        self.linear(up, x, &s.shared_gate_up)?;
+        swiglu::record(self.planner, [&s.shared_gate_up, &s.shared_h], config.swiglu_limit, grid)?;
+        self.linear(down, &s.shared_h, &s.shared_out)?;
 
         let (codes, scales) = &experts.up;
         let tensors = [x, codes, scales, &s.expert_ids, &s.expert_weights, &s.h];
-        experts_up::record(self.planner, tensors, &s.call, config.swiglu_limit, numerics)?;
-        let h = self.quantised(&s.h, &s.h_q)?;
+        experts_up::record(self.planner, tensors, &s.call, config.swiglu_limit, grid)?;
         let (codes, scales) = &experts.down;
-        let tensors = [h, codes, scales, &s.expert_ids, &s.shared_out, &s.y];
+        let tensors = [&s.h, codes, scales, &s.expert_ids, &s.shared_out, &s.y];
         experts_down::record(self.planner, tensors, &s.call, numerics)
     }
 }

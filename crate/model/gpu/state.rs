@@ -1,5 +1,7 @@
 //! What one sequence carries, in GPU memory: the twin of [`State`](crate::blocks::b6a_kv_cache::State).
 
+use super::decode::LastRow;
+use super::draft::Drafting;
 use super::record::Part;
 use super::scratch::Scratch;
 use crate::blocks::b6a_kv_cache::{Format, Plane};
@@ -44,6 +46,11 @@ pub struct GpuState {
     pub(super) scores: BTreeMap<usize, Scores>,
     /// By part of the model and rows.
     pub(super) plans: BTreeMap<(Part, usize), Rc<Plan>>,
+    /// Heads of all rows and of the last row, by capacity. They bind no cache, so they outlive its growth.
+    pub(super) heads: BTreeMap<usize, Rc<Plan>>,
+    pub(super) last_rows: BTreeMap<usize, Rc<LastRow>>,
+    /// What DSpark keeps, if the checkpoint has it.
+    pub(super) drafting: Option<Drafting>,
     /// Position of the oldest row in the rings of the layers after the last KV source: a tail leaves older ones out (section 4.5a).
     pub(super) decoder_oldest: usize,
     /// Window of the last KV source while a tail runs; made for the first tail.
@@ -83,6 +90,9 @@ impl GpuState {
             sources,
             scores: BTreeMap::new(),
             plans: BTreeMap::new(),
+            heads: BTreeMap::new(),
+            last_rows: BTreeMap::new(),
+            drafting: Drafting::new(gpu, config, kv, slots)?,
             decoder_oldest: 0,
             tail_ring: None,
             scratch: BTreeMap::new(),

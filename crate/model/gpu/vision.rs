@@ -119,14 +119,14 @@ impl GpuVitBlock {
     /// Records the block on `b.x`: attention, then the MLP.
     fn record(&self, planner: &mut Planner<'_>, b: &Buffers, heads: usize, numerics: Precision) -> Result<()> {
         let n = b.x.shape[0];
-        rms_norm::record(planner, [&self.norm1, &b.x, &b.z], n, VIT_EPS, numerics)?;
+        rms_norm::record(planner, [&self.norm1, &b.x, &b.z], n, VIT_EPS, (numerics, false))?;
         self.wqkv.record(planner, [&b.z, &b.qkv], &b.patches, Activation::None, numerics)?;
         vit_rope::record(planner, [&b.angles, &b.qkv], numerics)?;
         vit_attention::record(planner, [&b.qkv, &b.z], heads, numerics)?;
         self.wo.record(planner, [&b.z, &b.y], &b.patches, Activation::None, numerics)?;
         residual_add::record(planner, [&b.y, &b.x], numerics)?;
 
-        rms_norm::record(planner, [&self.norm2, &b.x, &b.z], n, VIT_EPS, numerics)?;
+        rms_norm::record(planner, [&self.norm2, &b.x, &b.z], n, VIT_EPS, (numerics, false))?;
         linear::record(planner, &self.gate, [&b.z, &b.gate], &b.patches, 1, numerics)?;
         linear::record(planner, &self.up, [&b.z, &b.up], &b.patches, 1, numerics)?;
         vit_swiglu::record(planner, [&b.up, &b.gate], numerics)?;
@@ -251,7 +251,7 @@ impl GpuVision {
             block.record(planner, b, self.config.n_heads, numerics)?;
             planner.tap("vit_block", index, &b.x);
         }
-        rms_norm::record(planner, [&self.norm, &b.x, &b.z], grid[0] * grid[1], VIT_EPS, numerics)?;
+        rms_norm::record(planner, [&self.norm, &b.x, &b.z], grid[0] * grid[1], VIT_EPS, (numerics, false))?;
         planner.tap("vit", 0, &b.z);
         unfold::record(planner, [&b.z, &b.unfolded], grid, self.config.downsample_ratio)?;
         planner.tap("unfolded", 0, &b.unfolded);

@@ -1,12 +1,14 @@
 //! Weights on their way to the GPU, as they are stored.
 
 use crate::blocks::b5a_experts::Expert;
+use crate::blocks::b6b_head_dspark::Drafter;
+use crate::blocks::layer::Layer;
 use crate::blocks::{b2a_hyper_connection as hyper, b3b_compressor as compressor};
 use crate::error::{Error, Result};
 use crate::gpu::{Gpu, Tensor};
 use crate::kernels::linear::GpuMatrix;
 use crate::model::reference::Backbone;
-use crate::numerics::linear::Matrix;
+use crate::numerics::linear::{BLOCK, Matrix};
 
 /// Mixes of one sub-layer.
 #[derive(Debug)]
@@ -26,7 +28,8 @@ pub(super) struct GpuExperts {
     pub(super) gate: GpuMatrix,
     pub(super) bias: Tensor,
     pub(super) bias_vl: Tensor,
-    pub(super) shared: [GpuMatrix; 3],
+    /// Shared expert: w1 above w3, and w2.
+    pub(super) shared: [GpuMatrix; 2],
 }
 
 /// The n-gram memory's projection and gate.
@@ -54,10 +57,10 @@ pub(super) struct GpuLayer {
     pub(super) hc_ffn: GpuHyper,
     pub(super) attn_norm: Tensor,
     pub(super) ffn_norm: Tensor,
-    pub(super) wq_a: GpuMatrix,
+    /// wq_a above wkv: both read the same input.
+    pub(super) wq_a_wkv: GpuMatrix,
     pub(super) q_norm: Tensor,
     pub(super) wq_b: GpuMatrix,
-    pub(super) wkv: GpuMatrix,
     pub(super) kv_norm: Tensor,
     pub(super) wo_a: GpuMatrix,
     pub(super) wo_b: GpuMatrix,
@@ -69,6 +72,34 @@ pub(super) struct GpuLayer {
     pub(super) indexer: Option<(GpuMatrix, GpuMatrix)>,
 }
 
+/// DSpark's projection of the tapped layers, its stages, and its last norm; the Markov correction stays on the CPU.
+#[derive(Debug)]
+pub(super) struct GpuDrafter {
+    pub(super) main_proj: GpuMatrix,
+    pub(super) main_norm: Tensor,
+    pub(super) stages: Vec<GpuLayer>,
+    pub(super) norm: Tensor,
+    /// What corrects the logits; its stages have moved to the GPU.
+    pub(super) rest: Drafter,
+}
+
+impl GpuDrafter {
+    pub(super) fn new(gpu: &Gpu, first_index: usize, mut drafter: Drafter) -> Result<Self> {
+        let stages = std::mem::take(&mut drafter.stages);
+        let stage = |(k, layer): (usize, Layer)| {
+            let backbone = Backbone { layer, engram: None, compressor: None, indexer: None };
+            GpuLayer::new(gpu, first_index + k, backbone)
+        };
+        Ok(GpuDrafter {
+            main_proj: GpuMatrix::new(gpu, "main_proj", &drafter.main_proj)?,
+            main_norm: vector(gpu, "main_norm", &drafter.main_norm)?,
+            stages: stages.into_iter().enumerate().map(stage).collect::<Result<_>>()?,
+            norm: vector(gpu, "draft norm", &drafter.norm)?,
+            rest: drafter,
+        })
+    }
+}
+
 /// Final norm and head.
 #[derive(Debug)]
 pub(super) struct GpuHead {
@@ -78,6 +109,15 @@ pub(super) struct GpuHead {
 
 fn vector(gpu: &Gpu, label: &str, values: &[f32]) -> Result<Tensor> {
     Tensor::f32(gpu, label, &[values.len()], values)
+}
+
+/// Two matrices that read the same input as one. Tiles of scales must not straddle the border.
+fn joined(upper: &Matrix, lower: &Matrix) -> Result<Matrix> {
+    if !upper.rows().is_multiple_of(BLOCK) {
+        let problem = format!("needed a multiple of {BLOCK} rows for the GPU, found {}", upper.rows());
+        return Err(Error::tensor("joined weight", problem));
+    }
+    Matrix::join_rows(&[upper.clone(), lower.clone()])
 }
 
 /// The embedding table as bf16 words.
@@ -126,10 +166,9 @@ impl GpuLayer {
             hc_ffn: GpuHyper::new(gpu, "hc_ffn", &layer.hc_ffn)?,
             attn_norm: vector(gpu, "attn_norm", &layer.attn_norm)?,
             ffn_norm: vector(gpu, "ffn_norm", &layer.ffn_norm)?,
-            wq_a: matrix("wq_a", &core.wq_a)?,
+            wq_a_wkv: matrix("wq_a over wkv", &joined(&core.wq_a, &core.wkv)?)?,
             q_norm: vector(gpu, "q_norm", &core.q_norm)?,
             wq_b: matrix("wq_b", &core.wq_b)?,
-            wkv: matrix("wkv", &core.wkv)?,
             kv_norm: vector(gpu, "kv_norm", &core.kv_norm)?,
             wo_a: matrix("wo_a", &Matrix::join_rows(&core.wo_a)?)?,
             wo_b: matrix("wo_b", &core.wo_b)?,
@@ -167,9 +206,8 @@ fn experts(gpu: &Gpu, p: &str, weights: &crate::blocks::b5a_experts::Weights) ->
         bias: vector(gpu, "gate bias", &weights.bias)?,
         bias_vl: vector(gpu, "gate bias_vl", &weights.bias_vl)?,
         shared: [
-            matrix("shared w1", &weights.shared.w1)?,
+            matrix("shared w1 over w3", &joined(&weights.shared.w1, &weights.shared.w3)?)?,
             matrix("shared w2", &weights.shared.w2)?,
-            matrix("shared w3", &weights.shared.w3)?,
         ],
     })
 }

@@ -1,0 +1,248 @@
+//! The GPU's part of `bench`: the lab checkpoint at several context lengths, and matrix-vector products beside the adapter's own copy.
+
+use super::{ROUNDS, WRITTEN, best_of, prompt};
+use crate::Result;
+use crate::gpu::kernel::Pipelines;
+use crate::gpu::{Choice, Element, Gpu, Planner, Tensor};
+use crate::kernels::call::Call;
+use crate::kernels::linear::{self, GpuMatrix};
+use crate::model::Prefill;
+use crate::model::gpu::GpuModel;
+use crate::numerics::hash::Stream;
+use crate::numerics::linear::Matrix;
+use crate::numerics::precision::Precision;
+use crate::weights::tiny;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Tokens in front of what is measured.
+const DEPTHS: [usize; 3] = [0, 256, 1024];
+/// Tokens of the prompt that is read behind them.
+const READ: usize = 64;
+/// Outputs and inputs of the products: 32 MiB in FP4, beyond what caches hold.
+const SIDE: usize = 8192;
+/// Products per submit.
+const REPEATS: usize = 4;
+/// Bytes that are copied.
+const COPIED: usize = 64 << 20;
+
+/// What was measured on the adapter.
+#[derive(Debug, Serialize)]
+pub(super) struct GpuReport {
+    adapter: String,
+    driver: String,
+    backend: String,
+    /// Largest storage binding in bytes.
+    max_binding: u64,
+    /// Speed of the lab checkpoint in released numerics.
+    lines: Vec<Line>,
+    /// Of one decoded token.
+    dispatches: usize,
+    submits: usize,
+    bytes_read: usize,
+    /// Pipelines that the lab checkpoint needs.
+    pipelines: usize,
+    /// Time of the first prompt and the first token less that of the second ones: recording and compiling.
+    first_use_ms: f64,
+    /// Bytes read and written per second by a copy from buffer to buffer, in units of 10^9.
+    copy_gb_per_s: f64,
+    products: Vec<Product>,
+}
+
+/// One row of the table, in the terms of llama-bench: `pp64 @ d256` reads 64 tokens behind 256, `tg16` writes 16.
+#[derive(Debug, Serialize)]
+struct Line {
+    test: String,
+    tokens_per_s: f64,
+}
+
+/// A matrix-vector product.
+#[derive(Debug, Serialize)]
+struct Product {
+    format: &'static str,
+    ms: f64,
+    gb_per_s: f64,
+    /// `gb_per_s` divided by that of the copy.
+    of_copy: f64,
+}
+
+/// Measures the adapter that would be used; `None` if there is none.
+///
+/// # Errors
+/// What loading and running say.
+pub(super) fn measure() -> Result<Option<GpuReport>> {
+    let Ok(gpu) = pollster::block_on(Gpu::open(&Choice::default())) else { return Ok(None) };
+    pollster::block_on(measure_on(gpu)).map(Some)
+}
+
+async fn measure_on(gpu: Gpu) -> Result<GpuReport> {
+    let checkpoint = Arc::new(tiny::lab().await?);
+    let mut silent = |_: usize, _: usize, _: &str| {};
+    let (released, adapter) = (Precision::Released, gpu.adapter.clone());
+    let model = GpuModel::load(gpu.clone(), checkpoint, released, released, &mut silent).await?;
+    let first = read_and_write(&model, 0).await?;
+    let (mut lines, mut second) = (Vec::new(), Duration::ZERO);
+    for depth in DEPTHS {
+        let [read, written] = read_and_write(&model, depth).await?;
+        if depth == 0 {
+            second = read + written;
+        }
+        let behind = if depth == 0 { String::new() } else { format!(" @ d{depth}") };
+        let mut line = |what: &str, count: usize, time: Duration| {
+            let tokens_per_s = count as f64 / time.as_secs_f64();
+            lines.push(Line { test: format!("{what}{count}{behind}"), tokens_per_s });
+        };
+        line("pp", READ, read);
+        line("tg", WRITTEN, written);
+    }
+    let copy_gb_per_s = copy_speed(&gpu)?;
+    let first_use = (first[0] + first[1]).saturating_sub(second);
+    Ok(GpuReport {
+        adapter: adapter.name,
+        driver: adapter.driver,
+        backend: adapter.backend,
+        max_binding: gpu.limits.max_storage_buffer_binding_size,
+        lines,
+        dispatches: model.dispatches().await?.1,
+        submits: 1,
+        bytes_read: 4,
+        pipelines: model.pipelines(),
+        first_use_ms: 1e3 * first_use.as_secs_f64(),
+        copy_gb_per_s,
+        products: products(&gpu, copy_gb_per_s)?,
+    })
+}
+
+/// Time to read a prompt behind `depth` tokens, and to write after it. One token that is not counted comes before each.
+async fn read_and_write(model: &GpuModel, depth: usize) -> Result<[Duration; 2]> {
+    let mut state = model.state()?;
+    if depth > 0 {
+        model.prefill(&mut state, &prompt(depth), Prefill::default()).await?;
+    }
+    let start = Instant::now();
+    model.prefill(&mut state, &prompt(READ), Prefill::default()).await?;
+    let read = start.elapsed();
+    let start = Instant::now();
+    let mut id = 65;
+    for _ in 0..WRITTEN {
+        id = model.decode_greedy(&mut state, id).await?;
+    }
+    Ok([read, start.elapsed()])
+}
+
+/// Waits for everything that was submitted.
+fn wait(gpu: &Gpu) -> Result<()> {
+    let waited = gpu.device.poll(wgpu::PollType::wait_indefinitely());
+    waited.map(|_| ()).map_err(|error| crate::Error::Gpu(format!("waiting: {error}")))
+}
+
+/// The best time of a submit that `encode` fills.
+fn time(gpu: &Gpu, encode: impl Fn(&mut wgpu::CommandEncoder)) -> Result<f64> {
+    let mut failed = Ok(());
+    let best = best_of(ROUNDS + 1, || {
+        let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encode(&mut encoder);
+        gpu.queue.submit([encoder.finish()]);
+        if let Err(error) = wait(gpu) {
+            failed = Err(error);
+        }
+    });
+    failed.map(|()| best.as_secs_f64())
+}
+
+fn copy_speed(gpu: &Gpu) -> Result<f64> {
+    let tensor = |label: &str| Tensor::zeros(gpu, label, Element::Byte, &[COPIED]);
+    let (from, to) = (tensor("copied from")?, tensor("copied to")?);
+    let seconds = time(gpu, |encoder| {
+        for _ in 0..REPEATS {
+            encoder.copy_buffer_to_buffer(&from.buffer, 0, &to.buffer, 0, COPIED as u64);
+        }
+    })?;
+    Ok((2 * REPEATS * COPIED) as f64 / seconds / 1e9)
+}
+
+/// The products in every weight format that fits in a binding.
+fn products(gpu: &Gpu, copy: f64) -> Result<Vec<Product>> {
+    let stream = Stream::new("bench");
+    let bytes = |count: usize| (0..count as u64).map(|i| (stream.at(i) & 0x3f) as u8).collect::<Vec<u8>>();
+    let (all, scale) = (SIDE * SIDE, 120);
+    let mut out = Vec::new();
+    for format in ["bf16", "fp8", "fp4"] {
+        let matrix = match format {
+            "bf16" => Matrix::bf16(SIDE, SIDE, bytes(all).into_iter().map(|b| 0x3f00 + u16::from(b)).collect())?,
+            "fp8" => Matrix::fp8(SIDE, SIDE, bytes(all), vec![scale; all / 32 / 32])?,
+            _ => Matrix::fp4(SIDE, SIDE, bytes(all / 2), vec![scale; all / 32])?,
+        };
+        let Ok(weight) = GpuMatrix::new(gpu, format, &matrix) else { continue };
+        let (x, y) = (Tensor::f32(gpu, "x", &[1, SIDE], &vec![0.5; SIDE])?, [1, SIDE]);
+        let y = Tensor::zeros(gpu, "y", Element::F32, &y)?;
+        let call = Call::buffer(gpu)?;
+        Call::new(0, 1, 0).write(gpu, &call);
+        let mut pipelines = Pipelines::default();
+        let mut planner = Planner::new(gpu, &mut pipelines);
+        for _ in 0..REPEATS {
+            linear::record(&mut planner, &weight, [&x, &y], &call, 1, Precision::F32)?;
+        }
+        let plan = planner.finish();
+        let seconds = time(gpu, |encoder| plan.encode(encoder))? / REPEATS as f64;
+        let gb_per_s = weight.bytes() as f64 / seconds / 1e9;
+        out.push(Product { format, ms: 1e3 * seconds, gb_per_s, of_copy: gb_per_s / copy });
+    }
+    Ok(out)
+}
+
+impl GpuReport {
+    /// The tables, and the conditions under which they hold.
+    pub(super) fn as_markdown(&self) -> String {
+        let GpuReport { adapter, driver, backend, max_binding, .. } = self;
+        let mut out = format!("\nGPU: {adapter}, {driver}, {backend}, bindings up to {} MiB\n\n", max_binding >> 20);
+        out += "| model | backend | test | t/s |\n|---|---|---|---|\n";
+        for Line { test, tokens_per_s } in &self.lines {
+            let _ = writeln!(out, "| lab | {backend} | {test} | {tokens_per_s:.1} |");
+        }
+        let GpuReport { dispatches, submits, bytes_read, pipelines, first_use_ms, .. } = self;
+        let _ = writeln!(out, "\nPer token: {dispatches} dispatches, {submits} submit, {bytes_read} bytes read back.");
+        let _ = writeln!(out, "Pipelines: {pipelines}, recorded and compiled in {first_use_ms:.0} ms.\n");
+        out += "| format | rows x cols | ms | GB/s | of copy |\n|---|---|---|---|---|\n";
+        for Product { format, ms, gb_per_s, of_copy } in &self.products {
+            let _ =
+                writeln!(out, "| {format} | {SIDE} x {SIDE} | {ms:.2} | {gb_per_s:.2} | {:.0} % |", 100.0 * of_copy);
+        }
+        let _ = writeln!(out, "| copy | | | {:.2} | |", self.copy_gb_per_s);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_has_a_row_per_measurement() {
+        let report = GpuReport {
+            adapter: "llvmpipe".into(),
+            driver: "llvmpipe 1".into(),
+            backend: "vulkan".into(),
+            max_binding: 128 << 20,
+            lines: vec![Line { test: "tg16 @ d256".into(), tokens_per_s: 12.5 }],
+            dispatches: 300,
+            submits: 1,
+            bytes_read: 4,
+            pipelines: 30,
+            first_use_ms: 1500.0,
+            copy_gb_per_s: 8.0,
+            products: vec![Product { format: "fp4", ms: 20.0, gb_per_s: 2.0, of_copy: 0.25 }],
+        };
+        let text = report.as_markdown();
+        for row in [
+            "GPU: llvmpipe, llvmpipe 1, vulkan, bindings up to 128 MiB",
+            "| lab | vulkan | tg16 @ d256 | 12.5 |",
+            "Per token: 300 dispatches, 1 submit, 4 bytes read back.",
+            "| fp4 | 8192 x 8192 | 20.00 | 2.00 | 25 % |",
+        ] {
+            assert!(text.lines().any(|line| line == row), "{text}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The head, and decoding: one submit per token, and four bytes back.
+//!
+//! [`GpuModel::decode_greedy`] and [`GpuModel::decode_sampled`] encode the layers, the head on one row and the choice of the token into one
+//! command buffer; only the token's id is read. It must be: the rows of the n-gram tables that the next token needs lie in the checkpoint, and
+//! their addresses follow from its id on the CPU. With the tables and their hash on the GPU the id could feed back there, and several tokens
+//! would go into one submit; the tables (section 2) are what stands against it. Top-p needs the logits ordered and stays on the CPU: take the
+//! logits of [`GpuModel::decode`] and a [`Sampler`](crate::generate::Sampler).
+
+use super::record::{self, Part};
+use super::{GpuModel, GpuState, Trace, capacity};
+use crate::blocks::b1a_input::Prompt;
+use crate::blocks::tap::Tap;
+use crate::error::{Error, Result};
+use crate::gpu::{Element, Plan, Planner, Tensor, Uniform, readback};
+use crate::kernels::call::Call;
+use crate::kernels::head::argmax;
+use crate::kernels::head::choose::{self, Draw, NOT_FINITE, PIECE};
+use crate::kernels::linear;
+use crate::model::reference::{check_finite, check_prompt};
+use crate::numerics::gumbel::COLDEST;
+use crate::numerics::precision::Precision;
+use std::rc::Rc;
+
+/// Head and choice for the last row of a call.
+#[derive(Debug)]
+pub(super) struct LastRow {
+    /// Norm, head, and the two stages of the choice.
+    plan: Plan,
+    /// How to choose: temperature and seed.
+    draw: Tensor,
+    /// `[1, vocab]`
+    logits: Tensor,
+    /// The chosen id `[1]`.
+    chosen: Tensor,
+}
+
+impl GpuModel {
+    /// Feeds one text token and returns the id of the largest logit, of equal ones the first.
+    ///
+    /// # Errors
+    /// As [`Self::prefill`]; [`Error::NotFiniteActivation`] names the first tap where a number is not finite.
+    pub async fn decode_greedy(&self, state: &mut GpuState, id: u32) -> Result<u32> {
+        self.decode_sampled(state, id, 0.0, 0).await
+    }
+
+    /// Feeds one text token and draws the next from `softmax(logits / temperature)`: the same token as
+    /// [`gumbel::choose`](crate::numerics::gumbel::choose) draws from the same logits, with the seed and the position of the token drawn. The
+    /// largest logit at temperature 0.
+    ///
+    /// # Errors
+    /// As [`Self::decode_greedy`], and [`Error::Usage`] for a temperature that is negative or not finite.
+    pub async fn decode_sampled(&self, state: &mut GpuState, id: u32, temperature: f32, seed: u64) -> Result<u32> {
+        if !(temperature >= 0.0 && temperature.is_finite()) {
+            return Err(Error::Usage(format!("temperature: needed 0 or more, found {temperature}")));
+        }
+        let prompt = Prompt::text(vec![id]);
+        check_prompt(self.config(), state.position, &prompt, self.input.vision.is_some())?;
+        self.gpu.alive()?;
+        let start = state.position;
+        state.reserve(&self.gpu, start + 1).await?;
+        let memory = self.memory(state, &prompt, 0..1, &mut Trace::default()).await?;
+        self.write_rows(state, &prompt, 0..1, start, &memory)?;
+        let layers = self.plan(state, Part::Whole, 1).await?;
+        let last = self.last_row(state, 1).await?;
+        let inverse_temperature = if temperature < COLDEST { 0.0 } else { 1.0 / temperature };
+        let draw = Draw { inverse_temperature, seed_low: seed as u32, seed_high: (seed >> 32) as u32 };
+        self.gpu.queue.write_buffer(&last.draw.buffer, 0, bytemuck::cast_slice(&draw.words()));
+        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        layers.encode(&mut encoder);
+        last.plan.encode(&mut encoder);
+        let word = readback::bytes_after(&self.gpu, encoder, &last.chosen).await?;
+        state.position += 1;
+        match word.first_chunk().map_or(NOT_FINITE, |&word| u32::from_le_bytes(word)) {
+            NOT_FINITE => Err(self.first_not_finite(&layers, 1, 1).await),
+            id => Ok(id),
+        }
+    }
+
+    /// Dispatches that one decoded token takes: of each layer by number, and in all with embedding, head and choice.
+    ///
+    /// # Errors
+    /// As [`Self::state`].
+    pub async fn dispatches(&self) -> Result<(Vec<usize>, usize)> {
+        let mut state = self.state()?;
+        state.scratch(&self.gpu, self.config(), 1)?;
+        let layers = self.plan(&mut state, Part::Whole, 1).await?;
+        let last = self.last_row(&mut state, 1).await?;
+        let mut before = 1;
+        let ends = layers.taps.iter().filter(|tap| tap.name == Tap::Streams.name()).map(|tap| tap.after);
+        let each = ends.map(|end| end - std::mem::replace(&mut before, end)).collect();
+        Ok((each, layers.steps.len() + last.plan.steps.len()))
+    }
+
+    /// Pipelines made so far.
+    pub fn pipelines(&self) -> usize {
+        self.pipelines.borrow().count()
+    }
+
+    /// Logits of the last `rows` of the `n` rows that have just run through `part`, one or all.
+    pub(super) async fn logits(&self, state: &mut GpuState, (part, n): (Part, usize), rows: usize) -> Result<Vec<f32>> {
+        let (capacity, vocab) = (capacity(n), self.config().vocab_size);
+        let logits = if rows == 1 {
+            let last = self.last_row(state, capacity).await?;
+            last.plan.run(&self.gpu);
+            readback::f32s(&self.gpu, &last.logits).await?
+        } else {
+            self.head(state, capacity).await?.run(&self.gpu);
+            let all = readback::f32s(&self.gpu, &state.made_scratch(capacity).logits).await?;
+            all[(n - rows) * vocab..n * vocab].to_vec()
+        };
+        match check_finite(Tap::Logits, self.config().n_layers, &logits) {
+            Ok(()) => Ok(logits),
+            // What a tail began with is overwritten, so it cannot run again.
+            Err(error) if part == Part::Decoder => Err(error),
+            Err(_) => {
+                let layers = self.plan(state, part, capacity).await?;
+                Err(self.first_not_finite(&layers, capacity, n).await)
+            }
+        }
+    }
+
+    /// Head of all rows, recorded on first use.
+    async fn head(&self, state: &mut GpuState, capacity: usize) -> Result<Rc<Plan>> {
+        if let Some(plan) = state.heads.get(&capacity) {
+            return Ok(plan.clone());
+        }
+        let record = |planner: &mut Planner<'_>| record::head(self, planner, state, capacity);
+        let plan = Rc::new(self.record("recording the head", record).await?);
+        state.heads.insert(capacity, plan.clone());
+        Ok(plan)
+    }
+
+    /// Head and choice of the last row, recorded on first use.
+    async fn last_row(&self, state: &mut GpuState, capacity: usize) -> Result<Rc<LastRow>> {
+        if let Some(last) = state.last_rows.get(&capacity) {
+            return Ok(last.clone());
+        }
+        let (gpu, config) = (&self.gpu, self.config());
+        let (dim, vocab) = (config.dim, config.vocab_size);
+        let pieces = vocab.div_ceil(PIECE);
+        let zeros = |label: &str, element, shape: &[usize]| Tensor::zeros(gpu, label, element, shape);
+        let [x, unused] = [zeros("last x", Element::F32, &[1, dim])?, zeros("unused", Element::F32, &[1])?];
+        let logits = zeros("last logits", Element::F32, &[1, vocab])?;
+        let values = zeros("best values", Element::F32, &[pieces])?;
+        let ids = zeros("best ids", Element::U32, &[pieces])?;
+        let chosen = zeros("chosen", Element::U32, &[1])?;
+        let draw = Tensor::uniform(gpu, "draw", 4)?;
+        // The head sees one row, however many the call has.
+        let one = Call::buffer(gpu)?;
+        Call::new(0, 1, 0).write(gpu, &one);
+        let s = state.made_scratch(capacity);
+        let record = |planner: &mut Planner<'_>| {
+            record::final_norm(self, planner, s, [&x, &unused], &self.head.norm, true)?;
+            linear::record(planner, &self.head.head, [&x, &logits], &one, 1, Precision::F32)?;
+            choose::record(planner, [&logits, &values, &ids], [&s.call, &draw], 0)?;
+            argmax::record(planner, [&values, &ids, &chosen], 0)
+        };
+        let plan = self.record("recording the head", record).await?;
+        let last = Rc::new(LastRow { plan, draw, logits, chosen });
+        state.last_rows.insert(capacity, last.clone());
+        Ok(last)
+    }
+
+    /// Records a plan, with what the device says about it as errors.
+    pub(super) async fn record(&self, what: &str, record: impl FnOnce(&mut Planner<'_>) -> Result<()>) -> Result<Plan> {
+        let work = || {
+            let mut pipelines = self.pipelines.borrow_mut();
+            let mut planner = Planner::new(&self.gpu, &mut pipelines);
+            record(&mut planner)?;
+            Ok(planner.finish())
+        };
+        self.gpu.checked(what, work).await
+    }
+
+    /// Runs the layers of the last call again, after logits that are not finite, and looks at every tap: where numbers stop being finite. What
+    /// is written to the caches is written once more, and the state is not usable any more in any case.
+    async fn first_not_finite(&self, layers: &Plan, capacity: usize, n: usize) -> Error {
+        let mut done = 0;
+        // Ids are always finite.
+        for tap in layers.taps.iter().filter(|tap| tap.tensor.element == Element::F32) {
+            let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            layers.encode_range(&mut encoder, done..tap.after);
+            done = tap.after;
+            let values = match readback::bytes_after(&self.gpu, encoder, &tap.tensor).await {
+                Ok(bytes) => readback::floats(&bytes, tap.tensor.len() / capacity * n),
+                Err(error) => return error,
+            };
+            if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+                return Error::NotFiniteActivation { tap: tap.name, layer: tap.layer, index };
+            }
+        }
+        Error::NotFiniteActivation { tap: Tap::Logits.name(), layer: self.config().n_layers, index: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::{Choice, Gpu};
+    use crate::weights::Checkpoint;
+
+    async fn tiny() -> GpuModel {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/t12");
+        let checkpoint = std::sync::Arc::new(Checkpoint::open_dir(folder).await.unwrap());
+        let gpu = Gpu::open(&Choice::default()).await.expect("GPU tests need an adapter; a software one will do");
+        let mut silent = |_: usize, _: usize, _: &str| {};
+        GpuModel::load(gpu, checkpoint, Precision::F32, Precision::F32, &mut silent).await.unwrap()
+    }
+
+    #[test]
+    fn a_number_that_is_not_finite_is_traced_to_its_block() {
+        pollster::block_on(async {
+            let model = tiny().await;
+            let mut state = model.state().unwrap();
+            model.decode_greedy(&mut state, 1).await.unwrap();
+            let nan = bytemuck::bytes_of(&f32::NAN).to_vec();
+            model.gpu.queue.write_buffer(&model.layers[2].attn_norm.buffer, 0, &nan);
+            let error = model.decode_greedy(&mut state, 2).await.unwrap_err();
+            let Error::NotFiniteActivation { tap, layer, .. } = error else { panic!("{error}") };
+            assert_eq!((tap, layer), (Tap::AttnInput.name(), 2));
+            // The head alone.
+            let model = tiny().await;
+            let mut state = model.state().unwrap();
+            model.gpu.queue.write_buffer(&model.head.norm.buffer, 0, &nan);
+            for error in
+                [model.decode_greedy(&mut state, 2).await.unwrap_err(), model.decode(&mut state, 2).await.unwrap_err()]
+            {
+                assert!(matches!(error, Error::NotFiniteActivation { tap: "6b.logits", .. }), "{error}");
+            }
+        });
+    }
+
+    #[test]
+    fn heads_are_recorded_once() {
+        pollster::block_on(async {
+            let model = tiny().await;
+            let mut state = model.state().unwrap();
+            model.decode_greedy(&mut state, 1).await.unwrap();
+            let (last, made) = (state.last_rows[&1].clone(), model.pipelines());
+            model.decode(&mut state, 2).await.unwrap();
+            model.decode_sampled(&mut state, 3, 1.0, 7).await.unwrap();
+            assert!(Rc::ptr_eq(&last, &state.last_rows[&1]));
+            assert_eq!(model.pipelines(), made);
+        });
+    }
+}
