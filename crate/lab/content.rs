@@ -1,5 +1,6 @@
 //! What a chapter of the lab consists of. It is computed once, in both languages, and rendered by whoever shows it: the terminal, JSON, a page.
 
+use super::figure::Figure;
 use super::lang::Lang;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -48,6 +49,8 @@ impl Text {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Badge {
+    /// Computed in this run on the GPU.
+    Gpu,
     /// Computed in this run by the CPU reference.
     CpuReference,
     /// Read from the config, or computed from it alone.
@@ -60,6 +63,7 @@ impl Badge {
     /// The badge in words.
     pub const fn text(self) -> Text {
         match self {
+            Badge::Gpu => Text::new("đo trên GPU này", "measured on this GPU"),
             Badge::CpuReference => Text::new("CPU tham chiếu", "CPU reference"),
             Badge::Config => Text::new("theo cấu hình", "from config"),
             Badge::Checkpoint => Text::new("theo tệp trọng số", "from the checkpoint"),
@@ -239,6 +243,8 @@ pub struct Chapter {
     pub notes: Vec<Text>,
     /// Statements that were tested on this run.
     pub checks: Vec<Check>,
+    /// The numbers behind the chapter's picture.
+    pub figure: Option<Figure>,
 }
 
 /// A position of the prompt.

@@ -6,6 +6,7 @@
 mod again;
 pub mod chapters;
 pub mod content;
+pub mod figure;
 pub mod golden;
 mod labels;
 pub mod lang;

@@ -53,6 +53,7 @@ fn begin(look_for: Text, happens: Text, formula: &'static [Text]) -> Chapter {
         tables: Vec::new(),
         notes: Vec::new(),
         checks: Vec::new(),
+        figure: None,
     }
 }
 
