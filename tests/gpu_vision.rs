@@ -264,7 +264,7 @@ fn seen((reference, model): &(Reference, GpuModel), patches: &Patches) -> (Seen,
     let aligned = block_on(model.image_rows_traced(patches, &taps, &mut trace)).unwrap();
     // Without taps the plan runs in other pieces.
     assert_eq!(block_on(model.image_rows(patches)).unwrap(), aligned);
-    let take = |name| trace.tensors.iter().filter(|t| t.0 == name).map(|t| t.3.clone()).collect::<Vec<_>>();
+    let take = |name| trace.tensors.iter().filter(|t| t.name == name).map(|t| t.values.clone()).collect::<Vec<_>>();
     let one = |name| take(name).concat();
     let blocks = take("vit_block");
     (

@@ -5,7 +5,7 @@
 use super::{NotRun, Report, blind, end_to_end_tap, greedy_check, judge_end_to_end, judge_vision, kv, named};
 use super::{patches_of_picture, prompt};
 use crate::blocks::b1a_input::Prompt;
-use crate::blocks::tap::{Observer, Recorder, Tap, Values};
+use crate::blocks::tap::{Recorder, Tap};
 use crate::error::Result;
 use crate::lab::golden::GoldenFile;
 use crate::model::Prefill;
@@ -51,26 +51,8 @@ async fn end_to_end(model: &GpuModel, golden: &GoldenFile, case: &str, report: &
     let names = TAPS.map(Tap::name);
     let output = model.prefill_traced(&mut state, &prompt, how, &names, &mut trace).await?;
     let mut recorder = Recorder::new(|tap, _| end_to_end_tap(tap));
-    replay(&trace, model.config().engram_columns(), &mut recorder);
+    trace.replay(model.config(), &mut recorder);
     judge_end_to_end(model.config(), golden, case, (&recorder, &output.logits), report)
-}
-
-/// Shows a trace to an observer, in the reference's types.
-fn replay(trace: &Trace, columns: usize, observer: &mut dyn Observer) {
-    for (layer, ids) in &trace.engram_ids {
-        observer.see(Tap::EngramRows, *layer, &[ids.len() / columns, columns], Values::I64(ids));
-    }
-    for (name, layer, rows, values) in &trace.tensors {
-        let Some(tap) = TAPS.into_iter().find(|tap| tap.name() == *name) else { continue };
-        let shape = [*rows, values.len() / rows];
-        if tap == Tap::TopkIds {
-            // Read back as 32-bit words; the mark of "none" becomes -1.
-            let ids: Vec<i64> = values.iter().map(|value| i64::from(value.to_bits() as i32)).collect();
-            observer.see(tap, *layer, &shape, Values::I64(&ids));
-        } else {
-            observer.see(tap, *layer, &shape, Values::F32(values));
-        }
-    }
 }
 
 /// The picture's way, with ViT and aligner on the GPU.
@@ -79,7 +61,7 @@ async fn vision(model: &GpuModel, golden: &GoldenFile, report: &mut Report) -> R
     let patches = patches_of_picture(config, golden, report)?;
     let mut trace = Trace::default();
     let aligned = model.image_rows_traced(&patches, &["vit"], &mut trace).await?;
-    let vit = trace.tensors.first().map_or(&[][..], |(_, _, _, values)| values);
+    let vit = trace.tensors.first().map_or(&[][..], |traced| &traced.values);
     judge_vision(model.config(), golden, (vit, &aligned), report)
 }
 

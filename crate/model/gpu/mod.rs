@@ -10,10 +10,12 @@ mod record;
 mod scratch;
 mod state;
 mod tail;
+mod trace;
 mod vision;
 mod weights;
 
 pub use state::GpuState;
+pub use trace::{Trace, Traced};
 
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::b1b_engram::Hash;
@@ -21,7 +23,7 @@ use crate::blocks::context::Context;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::gpu::kernel::Pipelines;
-use crate::gpu::{Gpu, Plan, Planner, readback};
+use crate::gpu::{Gpu, Plan, Planner};
 use crate::image::{Patches, TokenType};
 use crate::kernels::call::Call;
 use crate::model::load::{Loader, Progress};
@@ -67,15 +69,6 @@ pub struct GpuModel {
 struct Input {
     marks: [Vec<f32>; 3],
     vision: Option<GpuVision>,
-}
-
-/// What a call leaves to look at.
-#[derive(Debug, Clone, Default)]
-pub struct Trace {
-    /// `(tap name, layer, rows, values)` in the order of the plan.
-    pub tensors: Vec<(&'static str, usize, usize, Vec<f32>)>,
-    /// `(layer, ids)` of the n-gram rows `[rows, columns]`, chunk by chunk.
-    pub engram_ids: Vec<(usize, Vec<i64>)>,
 }
 
 impl GpuModel {
@@ -217,7 +210,7 @@ impl GpuModel {
             let (n, end) = (range.len(), range.end);
             let memory = self.memory(state, prompt, range.clone(), trace).await?;
             self.write_rows(state, prompt, range.clone(), begin + from, &memory)?;
-            self.run(state, (part, n), taps, trace).await?;
+            self.run(state, part, (begin + from, n), (taps, trace)).await?;
             state.position = begin + end;
             if let Some(tail) = &mut tail {
                 tail.take(self, state, range, &memory);
@@ -296,33 +289,20 @@ impl GpuModel {
         Ok(memory)
     }
 
-    /// Submits a part's plan for `n` rows, in pieces only if something is traced.
+    /// Submits a part's plan for `n` rows from position `start`, with copies only if something is traced.
     async fn run(
         &self,
         state: &mut GpuState,
-        (part, n): (Part, usize),
-        taps: &[&str],
-        trace: &mut Trace,
+        part: Part,
+        (start, n): (usize, usize),
+        (taps, trace): (&[&str], &mut Trace),
     ) -> Result<()> {
         let plan = self.plan(state, part, capacity(n)).await?;
         if taps.is_empty() {
             plan.run(&self.gpu);
             return Ok(());
         }
-        let mut done = 0;
-        for tap in plan.taps.iter().filter(|tap| taps.contains(&tap.name)) {
-            let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            plan.encode_range(&mut encoder, done..tap.after);
-            self.gpu.queue.submit([encoder.finish()]);
-            done = tap.after;
-            let values = readback::f32s(&self.gpu, &tap.tensor).await?;
-            let row = tap.tensor.len() / capacity(n);
-            trace.tensors.push((tap.name, tap.layer, n, values[..n * row].to_vec()));
-        }
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        plan.encode_range(&mut encoder, done..plan.steps.len());
-        self.gpu.queue.submit([encoder.finish()]);
-        Ok(())
+        self.run_traced(&plan, (start, n), taps, trace).await
     }
 
     /// The plan of a part for `capacity` rows on this state, recorded if it is new or the cache has grown.

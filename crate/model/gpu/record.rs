@@ -56,6 +56,7 @@ pub(super) fn part(
     if part != Part::Decoder {
         let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
         embed::record(recorder.planner, inputs, &s.call, capacity)?;
+        recorder.tap(Tap::Embedding, 0, &s.streams);
     }
     match part {
         Part::Encoder => {
@@ -106,6 +107,18 @@ pub(super) fn draft(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuStat
 impl<'a> Recorder<'a, '_> {
     fn numerics(&self) -> Precision {
         self.model.context.numerics
+    }
+
+    /// Names a tensor as it is now.
+    fn tap(&mut self, tap: Tap, layer: usize, tensor: &Tensor) {
+        self.planner.tap(tap.name(), layer, tensor);
+    }
+
+    /// Names what the mixes of a sub-layer gave.
+    fn tap_mixes(&mut self, layer: usize, [pre, post, comb]: [Tap; 3], pre_tensor: &Tensor) {
+        self.tap(pre, layer, pre_tensor);
+        self.tap(post, layer, &self.s.post);
+        self.tap(comb, layer, &self.s.comb);
     }
 
     /// The activation as a quantised matrix sees it: the tensor itself in f32 numerics.
@@ -178,7 +191,7 @@ impl<'a> Recorder<'a, '_> {
         let own = &self.state.rings[index];
         let ring = if self.is_fed(index) { self.tail_ring.unwrap_or(own) } else { own };
         self.block(index, layer, ring, false)?;
-        self.planner.tap(Tap::Streams.name(), index, &s.streams);
+        self.tap(Tap::Streams, index, &s.streams);
         Ok(())
     }
 
@@ -188,16 +201,19 @@ impl<'a> Recorder<'a, '_> {
         let s = self.s;
         // 2A, 3B, 3C, 4A.
         self.mixes(&layer.hc_attn, &s.pre_attn)?;
+        self.tap_mixes(index, [Tap::AttnPre, Tap::AttnPost, Tap::AttnComb], &s.pre_attn);
         self.collapse(&s.pre_ffn, &layer.attn_norm)?;
-        self.planner.tap(Tap::AttnInput.name(), index, &s.x);
+        self.tap(Tap::AttnInput, index, &s.x);
         self.attention(index, layer, ring, sees_all)?;
-        self.planner.tap(Tap::AttnOut.name(), index, &s.y);
+        self.tap(Tap::AttnOut, index, &s.y);
         self.expand()?;
         // 2A, 5A.
         self.mixes(&layer.hc_ffn, &s.pre_ffn)?;
+        self.tap_mixes(index, [Tap::FfnPre, Tap::FfnPost, Tap::FfnComb], &s.pre_ffn);
         self.collapse(&s.pre_attn, &layer.ffn_norm)?;
-        self.experts(layer)?;
-        self.planner.tap(Tap::FfnOut.name(), index, &s.y);
+        self.tap(Tap::FfnInput, index, &s.x);
+        self.experts(index, layer)?;
+        self.tap(Tap::FfnOut, index, &s.y);
         self.expand()
     }
 
@@ -206,6 +222,7 @@ impl<'a> Recorder<'a, '_> {
     fn seed(&mut self) -> Result<()> {
         let (Some(drafter), Some(drafting)) = (&self.model.drafter, &self.state.drafting) else { return Ok(()) };
         let s = self.s;
+        self.tap(Tap::TargetHidden, 0, &s.target_hidden);
         let taps = self.quantised(&s.target_hidden, &s.target_hidden_q)?;
         self.linear(&drafter.main_proj, taps, &s.y)?;
         self.norm(&drafter.main_norm, &s.y, &s.x_q, self.quantises())?;
@@ -239,7 +256,7 @@ impl<'a> Recorder<'a, '_> {
         self.linear(&engram.wkv, memory, &s.projected)?;
         let tensors = [&s.projected, &engram.q_weight, &engram.k_weight, &s.image_mask, &s.streams, &s.gates];
         engram_gate::record(self.planner, tensors, &s.call, self.n, eps, numerics)?;
-        self.planner.tap(Tap::EngramGate.name(), index, &s.gates);
+        self.tap(Tap::EngramGate, index, &s.gates);
         Ok(())
     }
 
@@ -275,7 +292,7 @@ impl<'a> Recorder<'a, '_> {
         let angles = self.angles(index);
         let way = self.window_way(angles, &layer.kv_norm);
         plane_write::record(self.planner, &s.qr_kv, ring, &s.call, way, self.n)?;
-        self.planner.tap(Tap::Query.name(), index, &s.q);
+        self.tap(Tap::Query, index, &s.q);
         if let Some(compressor) = layer.compressor.as_ref().filter(|_| !self.is_fed(index)) {
             self.compress(index, compressor)?;
         }
@@ -293,8 +310,9 @@ impl<'a> Recorder<'a, '_> {
         };
         let (tensors, call) = ([&s.q, &s.topk, &layer.sink, &s.heads], self.call(index));
         attention::record(self.planner, tensors, (ring, entries), call, config, sees, numerics)?;
+        self.tap(Tap::HeadsRotated, index, &s.heads);
         self.rotate(angles, &s.heads, config.n_heads, config.head_dim, true)?;
-        self.planner.tap(Tap::Heads.name(), index, &s.heads);
+        self.tap(Tap::Heads, index, &s.heads);
         linear::record(self.planner, &layer.wo_a, [&s.heads, &s.low], &s.call, config.o_groups, numerics)?;
         let low = self.quantised(&s.low, &s.low_q)?;
         self.linear(&layer.wo_b, low, &s.y)
@@ -322,7 +340,7 @@ impl<'a> Recorder<'a, '_> {
             }
         };
         self.norm(&weights.norm, &s.pooled, &s.latent, false)?;
-        self.planner.tap(Tap::Latent.name(), index, &s.latent);
+        self.tap(Tap::Latent, index, &s.latent);
         // The key comes from the latent before it is rotated (section 5.5).
         self.linear(&weights.wk, &s.latent, &s.key)?;
         let eps = Some(self.model.config().norm_eps);
@@ -348,16 +366,18 @@ impl<'a> Recorder<'a, '_> {
         let tensors = [query, &s.index_w, &rows.pool, &rows.scores];
         let numerics = context.numerics;
         index_scores::record(self.planner, tensors, &source.keys, &s.call, config, source.ratio, pooled, numerics)?;
+        self.tap(Tap::IndexScores, index, &rows.scores);
         if index == config.candidate_source_layer {
             let tensors = [&rows.scores, &rows.best, &rows.pool];
             candidate_blocks::record(self.planner, tensors, &s.call, config, source.ratio)?;
+            self.tap(Tap::CandidateBlocks, index, &rows.pool);
         }
         top_k::record(self.planner, &rows.scores, &s.topk, &s.call, source.ratio)?;
-        self.planner.tap(Tap::TopkIds.name(), index, &s.topk);
+        self.tap(Tap::TopkIds, index, &s.topk);
         Ok(())
     }
 
-    fn experts(&mut self, layer: &GpuLayer) -> Result<()> {
+    fn experts(&mut self, index: usize, layer: &GpuLayer) -> Result<()> {
         let (s, numerics) = (self.s, self.numerics());
         let config = self.model.config();
         let experts = &layer.experts;
@@ -372,6 +392,9 @@ impl<'a> Recorder<'a, '_> {
             &s.expert_weights,
         ];
         route::record(self.planner, tensors, &s.call, config.route_scale)?;
+        self.tap(Tap::RouterScores, index, &s.router_scores);
+        self.tap(Tap::ExpertIds, index, &s.expert_ids);
+        self.tap(Tap::ExpertWeights, index, &s.expert_weights);
         let (x, grid) = (self.input(), (numerics, self.quantises()));
         let [up, down] = &experts.shared;
         self.linear(up, x, &s.shared_gate_up)?;

@@ -119,7 +119,7 @@ impl Tail {
                 encoder.copy_buffer_to_buffer(&kept.buffer, 0, &used.buffer, 0, bytes);
             }
             model.gpu.queue.submit([encoder.finish()]);
-            model.run(state, (Part::Decoder, n), taps, trace).await?;
+            model.run(state, Part::Decoder, (begin + from, n), (taps, &mut *trace)).await?;
             if how.all_logits || end == prompt.len() {
                 output
                     .logits

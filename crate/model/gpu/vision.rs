@@ -9,7 +9,7 @@
 //! expensive part, are kept. The largest picture needs 9,189 patches; no buffer of it passes the 128 MiB that every browser binds, because gate
 //! and up are two matrices here.
 
-use super::Trace;
+use super::{Trace, Traced};
 use crate::blocks::b1a_input::{VIT_EPS, Vision, VitBlock, grid_angles};
 use crate::config::VisionConfig;
 use crate::error::{Error, Result};
@@ -197,7 +197,8 @@ impl GpuVision {
             submit(gpu, &plan, done..tap.after, n);
             done = tap.after;
             let values = readback::f32s(gpu, &tap.tensor).await?;
-            trace.tensors.push((tap.name, tap.layer, tap.tensor.shape[0], values));
+            let rows = tap.tensor.shape[0];
+            trace.tensors.push(Traced { name: tap.name, layer: tap.layer, start: 0, rows, values });
         }
         submit(gpu, &plan, done..plan.steps.len(), n);
         readback::f32s(gpu, &aligned).await

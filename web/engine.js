@@ -1,0 +1,229 @@
+// The engine, as a page sees it: a typed client of the worker that owns the wasm core and the GPU.
+//
+// Every call is one message with an id; every call settles: with a result, with an EngineError, or, when the worker dies, with an EngineError of
+// kind `worker`. The next call after that starts a new worker, which reads the last prompt again before it answers.
+//
+// | method      | parameters                         | result                                                                    |
+// |-------------|------------------------------------|---------------------------------------------------------------------------|
+// | `open`      | backend, build                     | {@link Info}; made by {@link Engine.open}                                 |
+// | `run`       | text, picture, token, layer, kv    | {@link Lab}: ten chapters about one token in one layer                    |
+// | `report`    | token, layer                       | {@link Lab} of the same prompt, seen from elsewhere                       |
+// | `taps`      |                                    | what {@link Engine.tensor} can give: {@link TapInfo} list                 |
+// | `tensor`    | tap, layer                         | {@link TensorData}: a recorded tensor                                     |
+// | `step`      | temperature, seed                  | {@link Step}: one more token behind the prompt                            |
+// | `compareKv` |                                    | {@link KvComparison}: FP4 caches against f32 caches                       |
+// | `parity`    |                                    | {@link Parity}: GPU against CPU reference, tap by tap                     |
+// | `timings`   |                                    | {@link Timings}: prefill and decode, with conditions                      |
+// | `loseDevice`|                                    | destroys the GPU device, to see the engine recover                        |
+//
+// Events of the worker: `progress` {stage, done, total}, `lost` {message}, `recovered` {}.
+
+/** @typedef {{ vi: string, en: string }} Text */
+/** @typedef {{ id: number, label: string, logit: number, probability: number }} Candidate */
+/** @typedef {{ position: number, id: number, kind: 'text'|'start'|'image'|'newline'|'end', label: string }} Token */
+/** @typedef {{ name: string, shape: number[], about: Text }} TensorRef */
+/** @typedef {'gpu'|'cpu-reference'|'config'|'checkpoint'} Badge */
+/** @typedef {{ title: Text, badge: Badge, columns: Text[], rows: (null|number|Text)[][] }} Table */
+/** @typedef {{ what: Text, passed: boolean, numbers: Text }} Check */
+/** @typedef {{ block: string, [key: string]: any }} Figure  The structs of crate/lab/figure.rs, with camelCase keys. */
+/**
+ * @typedef {{ code: string, name: Text, look_for: Text, inputs: TensorRef[], happens: Text, formula: Text[], outputs: TensorRef[],
+ *   tables: Table[], notes: Text[], checks: Check[], figure: Figure|null }} Chapter
+ */
+/**
+ * @typedef {{ about: Text[], tokens: Token[], followed: number, layer: number, chapters: Chapter[], passed: number, failed: number }} Lab
+ */
+/**
+ * @typedef {{ layer: number, side: 'encoder'|'decoder', engram: boolean, ratio: number, role: 'window'|'full'|'reindex'|'reuse',
+ *   kvSource: number|null, indexSource: number|null, target: boolean }} LayerInfo
+ */
+/** @typedef {{ code: string, name: Text, column: number, focus: string[] }} BlockInfo */
+/** @typedef {{ about: Text[], config: any, layers: LayerInfo[], map: BlockInfo[] }} Model */
+/**
+ * @typedef {{ build: string, backend: 'gpu'|'cpu'|'recorded', adapter: string, software: boolean, reason: Text, sentence: Text,
+ *   limits: { positions: number, characters: number }, model: Model }} Info
+ */
+/** @typedef {null|'disc'|'grid'|{ bytes: ArrayBuffer, name: string }} Picture */
+/**
+ * @typedef {{ text: string, picture?: Picture, token?: number|null, layer?: number|null, kv?: 'released'|'f32' }} RunRequest
+ */
+/** @typedef {{ tap: string, layer: number, shape: number[], kind: 'f32'|'i64', source: 'gpu'|'cpu' }} TapInfo */
+/** @typedef {TapInfo & { data: Float32Array|Int32Array }} TensorData */
+/**
+ * @typedef {{ position: number, id: number, label: string, finished: boolean, seconds: number, top: Candidate[], kvBytes: number,
+ *   layers: number, dispatches: number|null }} Step
+ */
+/** @typedef {{ argmaxSame: boolean, maxLogit: number, nmse: number, before: Candidate[], after: Candidate[] }} KvComparison */
+/** @typedef {{ rows: { tap: string, layer: number, nmse: number, limit: number, passed: boolean }[]|null, reason: Text|null }} Parity */
+/** @typedef {{ p50: number, p95: number, p99: number, runs: number }} Quantiles */
+/** @typedef {{ prefill: Quantiles & { tokens: number }, decode: Quantiles, unit: 'ms', conditions: Text[] }} Timings */
+/** @typedef {{ backend?: 'auto'|'gpu'|'cpu', onprogress?: (progress: Progress) => void, worker?: () => Worker }} Options */
+/** @typedef {{ stage: string, done: number, total: number }} Progress */
+
+import { BUILD } from './build.js';
+
+/** Something that went wrong, with the kind of thing it was. */
+export class EngineError extends Error {
+  /**
+   * @param {string} kind usage, prompt, picture, integrity, gpu, does-not-fit, io, internal, worker, csp, network
+   * @param {string} message
+   */
+  constructor(kind, message) {
+    super(message);
+    this.name = 'EngineError';
+    this.kind = kind;
+  }
+}
+
+/** One model in one worker. */
+export class Engine extends EventTarget {
+  /** @type {Info} */
+  info;
+  /** @type {Options} */
+  #options;
+  /** @type {Worker|null} */
+  #worker = null;
+  /** @type {Map<number, { resolve: (value: any) => void, reject: (error: EngineError) => void }>} */
+  #calls = new Map();
+  #last = 0;
+  #closed = false;
+  /** @type {RunRequest|null} The prompt that a new worker has to read again. */
+  #request = null;
+
+  /** @param {Options} options */
+  constructor(options) {
+    super();
+    this.#options = options;
+    this.info = /** @type {Info} */ (/** @type {unknown} */ (null));
+  }
+
+  /**
+   * Starts the worker, loads the core and chooses what computes.
+   * @param {Options} [options]
+   */
+  static async open(options = {}) {
+    const engine = new Engine(options);
+    await engine.#start();
+    return engine;
+  }
+
+  async #start() {
+    const url = new URL('./worker.js', import.meta.url);
+    const worker = this.#options.worker?.() ?? new Worker(url, { type: 'module' });
+    this.#worker = worker;
+    worker.onmessage = ({ data }) => this.#receive(data);
+    // A script that does not load, or an error that nobody caught: either way the worker answers no more.
+    worker.onerror = (event) => {
+      event.preventDefault();
+      this.#died(event.message || `${url.href} could not be started`);
+    };
+    worker.onmessageerror = () => this.#died('a message could not be read');
+    this.info = await this.#send('open', { backend: this.#options.backend ?? 'auto', build: BUILD });
+  }
+
+  /** @param {{ id?: number, result?: any, error?: { kind: string, message: string }, event?: string, detail?: any }} message */
+  #receive({ id, result, error, event, detail }) {
+    if (event === 'died') return this.#died(detail.message);
+    if (event) {
+      if (event === 'progress') this.#options.onprogress?.(detail);
+      this.dispatchEvent(new CustomEvent(event, { detail }));
+      return;
+    }
+    const call = this.#calls.get(id ?? -1);
+    this.#calls.delete(id ?? -1);
+    if (error) call?.reject(new EngineError(error.kind, error.message));
+    else call?.resolve(result);
+  }
+
+  /** @param {string} message */
+  #died(message) {
+    this.#worker?.terminate();
+    this.#worker = null;
+    const calls = [...this.#calls.values()];
+    this.#calls.clear();
+    for (const call of calls) call.reject(new EngineError('worker', message));
+    this.dispatchEvent(new CustomEvent('died', { detail: { message } }));
+  }
+
+  /**
+   * @param {string} method
+   * @param {object} [params]
+   * @param {Transferable[]} [transfer]
+   * @returns {Promise<any>}
+   */
+  #send(method, params = {}, transfer = []) {
+    return new Promise((resolve, reject) => {
+      if (!this.#worker) return reject(new EngineError('worker', 'the engine is not running'));
+      const id = ++this.#last;
+      this.#calls.set(id, { resolve, reject });
+      this.#worker.postMessage({ id, method, params }, transfer);
+    });
+  }
+
+  /**
+   * Sends a call; a worker that died is replaced first.
+   * @param {string} method
+   * @param {object} [params]
+   */
+  async #call(method, params = {}) {
+    if (this.#closed) throw new EngineError('worker', 'the engine is closed');
+    if (!this.#worker) {
+      await this.#start();
+      if (this.#request && method !== 'run') await this.#send('run', this.#request);
+    }
+    return this.#send(method, params);
+  }
+
+  /** @param {RunRequest} request @returns {Promise<Lab>} */
+  async run(request) {
+    const lab = await this.#call('run', request);
+    this.#request = request;
+    return lab;
+  }
+
+  /** @param {{ token?: number, layer?: number }} where @returns {Promise<Lab>} */
+  report(where) {
+    return this.#call('report', where);
+  }
+
+  /** @returns {Promise<TapInfo[]>} */
+  taps() {
+    return this.#call('taps');
+  }
+
+  /** @param {{ tap: string, layer: number }} which @returns {Promise<TensorData>} */
+  tensor(which) {
+    return this.#call('tensor', which);
+  }
+
+  /** @param {{ temperature?: number, seed?: number }} [how] @returns {Promise<Step>} */
+  step(how = {}) {
+    return this.#call('step', how);
+  }
+
+  /** @returns {Promise<KvComparison>} */
+  compareKv() {
+    return this.#call('compareKv');
+  }
+
+  /** @returns {Promise<Parity>} */
+  parity() {
+    return this.#call('parity');
+  }
+
+  /** @returns {Promise<Timings>} */
+  timings() {
+    return this.#call('timings');
+  }
+
+  /** Destroys the GPU device; the next call recovers. @returns {Promise<void>} */
+  loseDevice() {
+    return this.#call('loseDevice');
+  }
+
+  /** Ends the worker. Calls that are on their way are refused. */
+  close() {
+    this.#closed = true;
+    this.#died('the engine was closed');
+  }
+}

@@ -1,0 +1,95 @@
+// The worker that owns the wasm core and the GPU. It answers one call after the other; the protocol is the table in engine.js.
+
+import init, { Desk } from './flash890.js';
+import { BUILD } from './build.js';
+
+const WASM = new URL('./flash890_bg.wasm', import.meta.url);
+
+/** @type {Desk|null} */
+let desk = null;
+/** Calls wait for the one before. @type {Promise<void>} */
+let queue = Promise.resolve();
+
+/** @param {string} event @param {object} detail */
+const tell = (event, detail) => postMessage({ event, detail });
+
+/** @param {string} kind @param {string} message */
+const problem = (kind, message) => Object.assign(new Error(message), { kind });
+
+/** Fetches and starts the core; says which address gave what, if it is not the core. */
+async function load() {
+  let response;
+  try {
+    response = await fetch(WASM);
+  } catch (error) {
+    throw problem('network', `${WASM.href}: ${error}`);
+  }
+  if (!response.ok) throw problem('network', `${WASM.href}: HTTP ${response.status}`);
+  const total = Number(response.headers.get('content-length')) || 0;
+  tell('progress', { stage: 'core', done: 0, total });
+  const bytes = await response.arrayBuffer();
+  tell('progress', { stage: 'core', done: bytes.byteLength, total: bytes.byteLength });
+  const magic = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
+  if (String.fromCharCode(...magic) !== '\0asm') {
+    const type = response.headers.get('content-type') ?? 'no content type';
+    throw problem('network', `${WASM.href}: needed a WebAssembly module, found ${type}, ${bytes.byteLength} bytes`);
+  }
+  try {
+    await init({ module_or_path: await WebAssembly.compile(bytes) });
+  } catch (error) {
+    const message = String(error);
+    // Browsers differ in the class of this error; all name the directive or the policy.
+    if (/unsafe-eval|Content Security Policy|blocked by CSP/i.test(message)) throw problem('csp', message);
+    throw problem('integrity', `${WASM.href}: ${message}`);
+  }
+}
+
+/** @type {Record<string, (params: any) => any>} */
+const methods = {
+  async open({ backend, build }) {
+    await load();
+    for (const [what, id] of [['page', build], ['worker', BUILD], ['core', Desk.build()]]) {
+      if (id !== BUILD) throw problem('integrity', `builds do not match: ${what} ${id}, worker ${BUILD}; reload the page without its cache`);
+    }
+    desk = await Desk.open(JSON.stringify({ backend }), tell);
+    return JSON.parse(desk.info());
+  },
+  async run({ text, picture, ...rest }) {
+    const own = picture && typeof picture === 'object' ? new Uint8Array(picture.bytes) : undefined;
+    const request = JSON.stringify({ text, picture: own ? 'own' : (picture ?? null), ...rest });
+    return JSON.parse(await opened().run(request, own));
+  },
+  report: async (where) => JSON.parse(await opened().report(JSON.stringify(where))),
+  taps: () => JSON.parse(opened().taps()),
+  tensor: ({ tap, layer }) => opened().tensor(tap, layer),
+  step: async (how) => JSON.parse(await opened().step(JSON.stringify(how))),
+  compareKv: async () => JSON.parse(await opened().compareKv()),
+  parity: async () => JSON.parse(await opened().parity()),
+  timings: async () => JSON.parse(await opened().timings()),
+  loseDevice: () => opened().loseDevice(),
+};
+
+function opened() {
+  if (!desk) throw problem('usage', 'the engine is not open');
+  return desk;
+}
+
+/** @param {MessageEvent<{ id: number, method: string, params: any }>} event */
+async function answer({ data: { id, method, params } }) {
+  try {
+    if (!Object.hasOwn(methods, method)) throw problem('usage', `there is no method ${method}`);
+    const result = await methods[method](params);
+    postMessage({ id, result });
+  } catch (/** @type {any} */ error) {
+    // A trap of the core leaves its memory in an unknown state: nothing can be asked of this worker any more.
+    if (error instanceof WebAssembly.RuntimeError) {
+      tell('died', { message: `the core stopped: ${error.message}` });
+      return;
+    }
+    postMessage({ id, error: { kind: error?.kind ?? 'internal', message: error?.message ?? String(error) } });
+  }
+}
+
+onmessage = (event) => {
+  queue = queue.then(() => answer(event));
+};
