@@ -32,6 +32,9 @@ pub(super) struct LabArgs {
     /// Position of the token to follow; otherwise the last.
     #[arg(long, value_name = "N")]
     token: Option<usize>,
+    /// Layer to look into; otherwise the last that writes global KV.
+    #[arg(long, value_name = "N")]
+    layer: Option<usize>,
     /// Print everything as JSON, in both languages.
     #[arg(long)]
     json: bool,
@@ -59,7 +62,10 @@ pub(super) fn run(args: LabArgs, console: &Console) -> Result<bool> {
         Some(folder) => pollster::block_on(Checkpoint::open_dir(folder))?,
         None => pollster::block_on(tiny::lab())?,
     };
-    let run = pollster::block_on(Run::new(Arc::new(checkpoint), request))?;
+    let mut run = pollster::block_on(Run::new(Arc::new(checkpoint), request))?;
+    if let Some(layer) = args.layer {
+        run.look_at(layer)?;
+    }
     let lab = crate::lab::report(&run, args.block.as_deref());
 
     let text = if args.json {

@@ -12,6 +12,7 @@ mod labels;
 pub mod lang;
 pub mod parity;
 pub mod prompt;
+pub mod record;
 pub mod run;
 pub mod terminal;
 
@@ -40,6 +41,7 @@ pub fn report(run: &Run, block: Option<&str>) -> Lab {
         about: about(run),
         tokens: (0..run.prompt.len()).map(|p| labels::position(run, p)).collect(),
         followed: run.at,
+        layer: run.layer,
         passed: checks().filter(|check| check.passed).count(),
         failed: checks().filter(|check| !check.passed).count(),
         chapters,

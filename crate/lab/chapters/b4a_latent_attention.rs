@@ -52,11 +52,11 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         ),
     ];
     chapter.outputs = vec![
-        Tensor::new(Tap::Query.name(), &[n, heads, width], Text::new("query đã xoay", "rotated queries")),
+        Tensor::new(Tap::Query.name(), &[1, heads, width], Text::new("query đã xoay", "rotated queries")),
         Tensor::new(Tap::AttnWeights.name(), &[heads, read], Text::new("trọng số, sink ở cuối", "weights, sink last")),
         Tensor::new(
             Tap::Heads.name(),
-            &[n, heads, width],
+            &[1, heads, width],
             Text::new("các đầu sau khi xoay ngược", "heads, rotated back"),
         ),
         Tensor::new(Tap::AttnOut.name(), &[n, config.dim], Text::new("đầu ra", "output")),
@@ -138,7 +138,7 @@ fn rotation_table(run: &Run, layer: usize) -> Table {
     ];
     let mut table = Table::new(title, Badge::CpuReference, columns);
     let tail = config.head_dim - config.rope_head_dim;
-    let (before, after) = (run.seen.row(Tap::HeadsRotated, layer, 0), run.seen.row(Tap::Heads, layer, run.at));
+    let (before, after) = (run.seen.row(Tap::HeadsRotated, layer, 0), run.seen.row(Tap::Heads, layer, 0));
     for pair in [0, 1, 2, config.rope_head_dim / 2 - 1] {
         let d = tail + 2 * pair;
         let angle = run.at as f64 * again::frequency(config, config.ratio(layer) > 0, pair);
@@ -155,7 +155,7 @@ fn rotation_table(run: &Run, layer: usize) -> Table {
 fn group_output(run: &Run, layer: usize, group: usize) -> Vec<f64> {
     let config = run.config();
     let weights = &run.model.layers[layer].layer.attention;
-    let (heads, rank) = (run.seen.row(Tap::Heads, layer, run.at), config.o_lora_rank);
+    let (heads, rank) = (run.seen.row(Tap::Heads, layer, 0), config.o_lora_rank);
     let width = heads.len() / config.o_groups;
     let mut low = vec![0.0; config.o_groups * rank];
     low[group * rank..][..rank].copy_from_slice(&weights.wo_a[group].matvec(&heads[group * width..][..width]));
@@ -222,7 +222,7 @@ fn query_again(run: &Run, layer: usize) -> Check {
         format!("Query của lớp {layer} tính lại được từ đầu vào: hạng thấp, chuẩn hoá, xoay theo cặp chiều kề nhau"),
         format!("Queries of layer {layer}, computed again: low rank, norm, rotation by adjacent pairs"),
     );
-    Check::within(what, distance(run.seen.row(Tap::Query, layer, run.at), &query), again::turned(run.at))
+    Check::within(what, distance(run.seen.row(Tap::Query, layer, 0), &query), again::turned(run.at))
 }
 
 /// The heads of the followed token in `layer`, computed again from weights and rows, with global KV from `source`; how far off they are.
@@ -262,7 +262,7 @@ fn values_again(run: &Run) -> Check {
 fn rotation(run: &Run) -> [Check; 2] {
     let (config, layer) = (run.config(), run.focus());
     let before = run.seen.values(Tap::HeadsRotated, layer);
-    let after = run.seen.row(Tap::Heads, layer, run.at);
+    let after = run.seen.row(Tap::Heads, layer, 0);
     let mut forward = wide(after);
     let mut lengths: f64 = if after.is_empty() { f64::INFINITY } else { 0.0 };
     for (head, old) in forward.chunks_exact_mut(config.head_dim).zip(before.chunks_exact(config.head_dim)) {

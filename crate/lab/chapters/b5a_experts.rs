@@ -242,7 +242,7 @@ fn output_again(run: &Run, layer: usize) -> Check {
 /// An FP4 row in use against its bytes in the file: the low nibble is the even column.
 fn nibbles(run: &Run, layer: usize) -> Option<Check> {
     const MAGNITUDES: [f32; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
-    let stored = &run.stored_row;
+    let stored = &run.stored_rows[layer];
     let matrix = &run.model.layers[layer].layer.experts.experts.get(stored.expert)?.w1;
     if !matches!(matrix, Matrix::Fp4 { .. }) {
         return None;
