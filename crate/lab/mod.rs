@@ -35,7 +35,7 @@ pub const SENTENCE: Text = Text::new(
 );
 
 /// A sentence of a few tokens, for the recorded run: small enough to be drawn whole.
-pub const SHORT_SENTENCE: Text = Text::new("890 byte", "890 bytes");
+pub const SHORT_SENTENCE: Text = Text::new("890 byte một token", "890 bytes a token");
 
 /// All chapters of a run, or only that of `block`.
 pub fn report(run: &Run, block: Option<&str>) -> Lab {
