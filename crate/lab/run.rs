@@ -74,6 +74,8 @@ pub struct Run {
     pub picture: Option<Seen>,
     /// Position of the followed token.
     pub at: usize,
+    /// The chosen layer, which the chapters look into: at first the last one that writes global KV, where encoder and decoder meet (20).
+    pub layer: usize,
     /// Tensors of positions 0 to [`Run::at`].
     pub seen: Tensors,
     /// State after the followed token.
@@ -178,6 +180,7 @@ impl Run {
             prompt,
             picture,
             at,
+            layer: focus,
             seen,
             state_at,
             state,
@@ -200,9 +203,9 @@ impl Run {
         &self.checkpoint.config
     }
 
-    /// The layer that the chapters look into: the last one that writes global KV, where encoder and decoder meet (20).
+    /// The layer that the chapters look into.
     pub fn focus(&self) -> usize {
-        focus(self.config())
+        self.layer
     }
 
     /// Positions that were recorded: up to the followed one.
