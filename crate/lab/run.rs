@@ -152,6 +152,7 @@ impl Run {
             prompt,
             picture,
             at,
+            layer: focus,
             seen,
             state_at,
             state,
