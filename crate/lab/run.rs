@@ -152,7 +152,6 @@ impl Run {
             prompt,
             picture,
             at,
-            layer: focus,
             seen,
             state_at,
             state,
