@@ -1,9 +1,10 @@
 //! `flash890 lab`: one token through the ten blocks, with numbers and checks.
 
-use super::console::Console;
+use super::console::{Console, size};
 use crate::error::{Error, Result};
 use crate::lab::chapters;
 use crate::lab::prompt::{Picture, Request};
+use crate::lab::recorded;
 use crate::lab::run::Run;
 use crate::lab::terminal::{self, Style};
 use crate::weights::{Checkpoint, tiny};
@@ -32,9 +33,15 @@ pub(super) struct LabArgs {
     /// Position of the token to follow; otherwise the last.
     #[arg(long, value_name = "N")]
     token: Option<usize>,
+    /// Layer to look into; otherwise the last that writes global KV.
+    #[arg(long, value_name = "N")]
+    layer: Option<usize>,
     /// Print everything as JSON, in both languages.
     #[arg(long)]
     json: bool,
+    /// Write a short run, seen from several layers, to FILE: what the lab's page shows before its own engine is there.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "block", "layer"])]
+    record: Option<PathBuf>,
 }
 
 fn block(code: &str) -> std::result::Result<String, String> {
@@ -53,13 +60,20 @@ pub(super) fn run(args: LabArgs, console: &Console) -> Result<bool> {
         None if args.no_image => Picture::None,
         None => Picture::Generated,
     };
-    let text = args.text.unwrap_or_else(|| crate::lab::SENTENCE.get(lang).to_string());
-    let request = Request { text, picture, token: args.token };
+    let sentence = if args.record.is_some() { crate::lab::SHORT_SENTENCE } else { crate::lab::SENTENCE };
+    let text = args.text.unwrap_or_else(|| sentence.get(lang).to_string());
+    let request = Request { text: text.clone(), picture, token: args.token };
     let checkpoint = match args.model {
         Some(folder) => pollster::block_on(Checkpoint::open_dir(folder))?,
         None => pollster::block_on(tiny::lab())?,
     };
-    let run = pollster::block_on(Run::new(Arc::new(checkpoint), request))?;
+    let mut run = pollster::block_on(Run::new(Arc::new(checkpoint), request))?;
+    if let Some(path) = &args.record {
+        return record(&mut run, &text, path, console);
+    }
+    if let Some(layer) = args.layer {
+        run.look_at(layer)?;
+    }
     let lab = crate::lab::report(&run, args.block.as_deref());
 
     let text = if args.json {
@@ -72,6 +86,20 @@ pub(super) fn run(args: LabArgs, console: &Console) -> Result<bool> {
     };
     console.print(&text)?;
     Ok(lab.failed == 0)
+}
+
+/// Writes the recorded run; `false` if a check failed.
+fn record(run: &mut Run, text: &str, path: &Path, console: &Console) -> Result<bool> {
+    let recorded = recorded::record(run, text)?;
+    let json = recorded.to_json()?;
+    std::fs::write(path, &json).map_err(|source| Error::Io { path: path.display().to_string(), source })?;
+    let (labs, size) = (recorded.labs.len(), size(json.len() as u64));
+    let failed: usize = recorded.labs.iter().map(|seen| seen.lab.failed).sum();
+    console.notice(
+        format!("{}: {labs} lớp, {size}, {failed} phép kiểm không đạt", path.display()),
+        format!("{}: {labs} layers, {size}, {failed} checks failed", path.display()),
+    );
+    Ok(failed == 0)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

@@ -269,6 +269,8 @@ pub struct Lab {
     pub tokens: Vec<TokenLabel>,
     /// Position of the followed token.
     pub followed: usize,
+    /// The layer that the chapters look into.
+    pub layer: usize,
     /// Chapters in the order of [`crate::blocks::ORDER`].
     pub chapters: Vec<Chapter>,
     /// Checks that passed.

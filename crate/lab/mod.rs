@@ -10,11 +10,15 @@ pub mod figure;
 pub mod golden;
 mod labels;
 pub mod lang;
+pub mod page;
 pub mod parity;
 pub mod prompt;
+pub mod record;
+pub mod recorded;
 pub mod run;
 pub mod terminal;
 
+use crate::config::Config;
 use crate::numerics::precision::Precision;
 use crate::weights::tiny::TinySpec;
 use content::{Lab, Text};
@@ -30,6 +34,9 @@ pub const SENTENCE: Text = Text::new(
      token",
 );
 
+/// A sentence of a few tokens, for the recorded run: small enough to be drawn whole.
+pub const SHORT_SENTENCE: Text = Text::new("890 byte một token", "890 bytes a token");
+
 /// All chapters of a run, or only that of `block`.
 pub fn report(run: &Run, block: Option<&str>) -> Lab {
     let wanted = |code: &str| block.is_none_or(|block| block.eq_ignore_ascii_case(code));
@@ -40,6 +47,7 @@ pub fn report(run: &Run, block: Option<&str>) -> Lab {
         about: about(run),
         tokens: (0..run.prompt.len()).map(|p| labels::position(run, p)).collect(),
         followed: run.at,
+        layer: run.layer,
         passed: checks().filter(|check| check.passed).count(),
         failed: checks().filter(|check| !check.passed).count(),
         chapters,
@@ -48,7 +56,23 @@ pub fn report(run: &Run, block: Option<&str>) -> Lab {
 
 /// What ran, and how far it can be trusted.
 fn about(run: &Run) -> Vec<Text> {
-    let config = run.config();
+    let mut about = about_model(run.config());
+    let kv = match run.model.context.kv {
+        Precision::Released => Text::new("bộ đệm KV lượng tử hoá như bản phát hành", "KV cache quantised as released"),
+        Precision::F32 => Text::new("bộ đệm KV giữ f32", "KV cache kept in f32"),
+    };
+    about.push(Text::of(
+        format!("tính bằng CPU (bản tham chiếu) với f32, {}", kv.vi),
+        format!("computed by the CPU reference in f32, {}", kv.en),
+    ));
+    if let Some(Seen { generated: true, .. }) = run.picture {
+        about.push(Text::new("ảnh do lab tự vẽ", "the picture is drawn by the lab"));
+    }
+    about
+}
+
+/// What a model is, and how far its words can be trusted.
+fn about_model(config: &Config) -> Vec<Text> {
     let mut about = vec![Text::of(
         format!(
             "{} lớp, rộng {}, {} chuyên gia, từ vựng {}",
@@ -64,17 +88,6 @@ fn about(run: &Run) -> Vec<Text> {
             "trọng số chưa huấn luyện: cấu trúc và phép tính là thật, còn token sinh ra là ngẫu nhiên",
             "untrained weights: structure and arithmetic are real, the tokens that come out are random",
         ));
-    }
-    let kv = match run.model.context.kv {
-        Precision::Released => Text::new("bộ đệm KV lượng tử hoá như bản phát hành", "KV cache quantised as released"),
-        Precision::F32 => Text::new("bộ đệm KV giữ f32", "KV cache kept in f32"),
-    };
-    about.push(Text::of(
-        format!("tính bằng CPU (bản tham chiếu) với f32, {}", kv.vi),
-        format!("computed by the CPU reference in f32, {}", kv.en),
-    ));
-    if let Some(Seen { generated: true, .. }) = run.picture {
-        about.push(Text::new("ảnh do lab tự vẽ", "the picture is drawn by the lab"));
     }
     about
 }

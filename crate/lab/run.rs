@@ -4,12 +4,14 @@
 //! that show only a call's last row then show the followed token.
 
 use super::prompt::{Request, Seen, build, cut};
+use super::record::Everything;
+pub use super::record::Tensors;
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::b6a_kv_cache::State;
 use crate::blocks::b6b_head_dspark::Draft;
 use crate::blocks::context::Context;
-use crate::blocks::tap::{Observer, Recorded, Recorder, Silent, Tap};
+use crate::blocks::tap::{Observer, Recorder, Silent, Tap};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::{Prefill, Reference};
@@ -17,47 +19,10 @@ use crate::numerics::ops::argmax;
 use crate::numerics::precision::Precision;
 use crate::text::Tokenizer;
 use crate::weights::Checkpoint;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Largest checkpoint that the lab loads: everything is held in memory.
 pub const MAX_BYTES: u64 = 4 << 30;
-
-/// Recorded tensors by tap and layer.
-#[derive(Debug, Clone, Default)]
-pub struct Tensors(BTreeMap<(Tap, usize), Recorded>);
-
-impl Tensors {
-    /// The tensor of a tap and layer, if it was recorded.
-    pub fn get(&self, tap: Tap, layer: usize) -> Option<&Recorded> {
-        self.0.get(&(tap, layer))
-    }
-
-    /// Its real numbers; empty if it was not recorded.
-    pub fn values(&self, tap: Tap, layer: usize) -> &[f32] {
-        self.get(tap, layer).map_or(&[], |tensor| &tensor.f32)
-    }
-
-    /// Its indices; empty if it was not recorded.
-    pub fn indices(&self, tap: Tap, layer: usize) -> &[i64] {
-        self.get(tap, layer).map_or(&[], |tensor| &tensor.i64)
-    }
-
-    /// One row of its real numbers; empty if there is none.
-    pub fn row(&self, tap: Tap, layer: usize, row: usize) -> &[f32] {
-        let Some(tensor) = self.get(tap, layer) else { return &[] };
-        let width: usize = tensor.shape[1..].iter().product();
-        tensor.f32.get(row * width..(row + 1) * width).unwrap_or(&[])
-    }
-
-    /// One row of its indices without the padding; empty if there is none.
-    pub fn index_row(&self, tap: Tap, layer: usize, row: usize) -> Vec<usize> {
-        let Some(tensor) = self.get(tap, layer) else { return Vec::new() };
-        let width: usize = tensor.shape[1..].iter().product();
-        let row = tensor.i64.get(row * width..(row + 1) * width).unwrap_or(&[]);
-        row.iter().filter_map(|&id| usize::try_from(id).ok()).collect()
-    }
-}
 
 /// Everything that the chapters look at.
 #[derive(Debug)]
@@ -74,7 +39,10 @@ pub struct Run {
     pub picture: Option<Seen>,
     /// Position of the followed token.
     pub at: usize,
-    /// Tensors of positions 0 to [`Run::at`].
+    /// The layer that the chapters look into: at first the last one that writes global KV, where encoder and decoder meet (20).
+    pub layer: usize,
+    /// Tensors of positions 0 to [`Run::at`] in every layer; queries and heads of the followed token alone
+    /// ([`super::record::last_row_only`]).
     pub seen: Tensors,
     /// State after the followed token.
     pub state_at: State,
@@ -86,6 +54,9 @@ pub struct Run {
     pub next: u32,
     /// The draft after that token, and whether a second try gave the same and left the state alone.
     pub draft: Option<(Draft, bool)>,
+    /// Logits of the main network at each place of the draft, given the anchor and the draft tokens before that place `[draft, vocab]`; empty
+    /// without a draft.
+    pub verified: Vec<f32>,
     /// Which rows ran through which layer when that token was decoded.
     pub decoded: Tensors,
     /// State after it.
@@ -100,8 +71,8 @@ pub struct Run {
     pub state_tail: State,
     /// Rows of the embedding table as stored, one per position (bf16 or f32, little endian; unused for pictures).
     pub table_rows: Vec<Vec<u8>>,
-    /// The first row of an expert's `w1` as stored.
-    pub stored_row: StoredRow,
+    /// Per layer, the first row of an expert's `w1` as stored `[layers]`.
+    pub stored_rows: Vec<StoredRow>,
 }
 
 /// The first row of `w1` of an expert that the followed token uses, as it lies in the file.
@@ -143,8 +114,7 @@ impl Run {
         let (prompt, picture) = build(&model, &tokenizer, &request)?;
         let at = followed(&prompt, request.token)?;
 
-        let focus = focus(&checkpoint.config);
-        let mut seen = Recorder::new(|tap, layer| !matches!(tap, Tap::Query | Tap::Heads) || layer == focus);
+        let mut seen = Everything::default();
         let mut state = model.state();
         let (first, rest) = cut(&prompt, at + 1, checkpoint.config.dim);
         let mut logits = feed(&model, &mut state, &first, DecoderTail::All, &mut seen).await?;
@@ -155,6 +125,10 @@ impl Run {
 
         let next = argmax(&logits) as u32;
         let draft = draft(&model, &state, next);
+        let verified = match &draft {
+            Some((draft, _)) => verify(&model, &state, draft).await?,
+            None => Vec::new(),
+        };
         let mut decoded = rows_recorder();
         let mut state_decoded = state.clone();
         let logits_decoded = model.decode(&mut state_decoded, next, &mut decoded).await?;
@@ -167,11 +141,11 @@ impl Run {
         let mut state_tail = model.state();
         feed(&model, &mut state_tail, &prompt, DecoderTail::Last(tail), &mut tail_rows).await?;
 
-        let seen = Tensors(seen.tensors);
+        let seen = Tensors::from(seen);
         let table_rows = table_rows(&checkpoint, &prompt).await?;
-        let stored_row = stored_row(&checkpoint, &seen, focus, at).await?;
-        let (decoded, tail_rows) = (Tensors(decoded.tensors), Tensors(tail_rows.tensors));
+        let stored_rows = stored_rows(&checkpoint, &seen, at).await?;
         Ok(Run {
+            layer: checkpoint.config.last_kv_source().unwrap_or(0),
             checkpoint,
             model,
             tokenizer,
@@ -184,15 +158,30 @@ impl Run {
             logits,
             next,
             draft,
-            decoded,
+            verified,
+            decoded: decoded.into(),
             state_decoded,
             logits_decoded,
             tail,
-            tail_rows,
+            tail_rows: tail_rows.into(),
             state_tail,
             table_rows,
-            stored_row,
+            stored_rows,
         })
+    }
+
+    /// Chooses the layer that the chapters look into. Everything they need was recorded for all layers, so nothing runs again.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a layer that the model does not have; the choice stays as it was.
+    pub fn look_at(&mut self, layer: usize) -> Result<()> {
+        let layers = self.config().n_layers;
+        if layer >= layers {
+            let last = layers - 1;
+            return Err(Error::Usage(format!("layer {layer} cannot be shown: this model has layers 0 to {last}")));
+        }
+        self.layer = layer;
+        Ok(())
     }
 
     /// The config as the checkpoint states it.
@@ -200,9 +189,25 @@ impl Run {
         &self.checkpoint.config
     }
 
-    /// The layer that the chapters look into: the last one that writes global KV, where encoder and decoder meet (20).
+    /// The chosen layer: [`Run::layer`].
     pub fn focus(&self) -> usize {
-        focus(self.config())
+        self.layer
+    }
+
+    /// Entries of global KV that the followed token may see in `layer`: whole groups up to it. 0 for a layer with a window alone.
+    pub fn visible(&self, layer: usize) -> usize {
+        self.n().checked_div(self.config().ratio(layer)).unwrap_or(0)
+    }
+
+    /// What the main network says at each place of the draft, given the draft tokens before that place.
+    pub fn verdicts(&self) -> Vec<u32> {
+        self.verified.chunks_exact(self.config().vocab_size).map(|logits| argmax(logits) as u32).collect()
+    }
+
+    /// Draft tokens that are kept: those before the first that the main network would not have said.
+    pub fn accepted(&self) -> usize {
+        let Some((draft, _)) = &self.draft else { return 0 };
+        draft.ids.iter().zip(self.verdicts()).take_while(|&(&id, main)| id == main).count()
     }
 
     /// Positions that were recorded: up to the followed one.
@@ -214,10 +219,6 @@ impl Run {
 /// A recorder of [`Tap::Rows`] alone.
 fn rows_recorder() -> Recorder<fn(Tap, usize) -> bool> {
     Recorder::new(|tap, _| tap == Tap::Rows)
-}
-
-fn focus(config: &Config) -> usize {
-    config.last_kv_source().unwrap_or(0)
 }
 
 fn followed(prompt: &Prompt, token: Option<usize>) -> Result<usize> {
@@ -251,6 +252,20 @@ fn draft(model: &Reference, state: &State, anchor: u32) -> Option<(Draft, bool)>
     Some((first, unchanged))
 }
 
+/// Feeds the anchor and the draft to the main network in one call, on a copy of the state: row `i` of the logits `[draft, vocab]` judges draft
+/// token `i`. The last draft token need not be fed, nothing is asked after it.
+async fn verify(model: &Reference, state: &State, draft: &Draft) -> Result<Vec<f32>> {
+    let mut state = state.clone();
+    let room = model.config().max_position_embeddings.saturating_sub(state.position);
+    let ids: Vec<u32> = std::iter::once(draft.anchor).chain(draft.ids.iter().copied()).collect();
+    let places = draft.ids.len().min(room);
+    if places == 0 {
+        return Ok(Vec::new());
+    }
+    let how = Prefill { chunk: places, tail: DecoderTail::All, all_logits: true };
+    Ok(model.prefill(&mut state, &Prompt::text(ids[..places].to_vec()), how, &mut Silent).await?.logits)
+}
+
 async fn table_rows(checkpoint: &Checkpoint, prompt: &Prompt) -> Result<Vec<Vec<u8>>> {
     let mut rows = Vec::with_capacity(prompt.len());
     for &id in &prompt.ids {
@@ -259,12 +274,16 @@ async fn table_rows(checkpoint: &Checkpoint, prompt: &Prompt) -> Result<Vec<Vec<
     Ok(rows)
 }
 
-async fn stored_row(checkpoint: &Checkpoint, seen: &Tensors, layer: usize, at: usize) -> Result<StoredRow> {
-    let expert = seen.index_row(Tap::ExpertIds, layer, at).first().copied().unwrap_or(0);
-    let name = format!("layers.{layer}.ffn.experts.{expert}.w1");
-    Ok(StoredRow {
-        expert,
-        codes: checkpoint.read_rows(&format!("{name}.weight"), 0, 1).await?,
-        scales: checkpoint.read_rows(&format!("{name}.scale"), 0, 1).await?,
-    })
+async fn stored_rows(checkpoint: &Checkpoint, seen: &Tensors, at: usize) -> Result<Vec<StoredRow>> {
+    let mut rows = Vec::with_capacity(checkpoint.config.n_layers);
+    for layer in 0..checkpoint.config.n_layers {
+        let expert = seen.index_row(Tap::ExpertIds, layer, at).first().copied().unwrap_or(0);
+        let name = format!("layers.{layer}.ffn.experts.{expert}.w1");
+        rows.push(StoredRow {
+            expert,
+            codes: checkpoint.read_rows(&format!("{name}.weight"), 0, 1).await?,
+            scales: checkpoint.read_rows(&format!("{name}.scale"), 0, 1).await?,
+        });
+    }
+    Ok(rows)
 }

@@ -1,14 +1,13 @@
 //! 3C: what a query sees: the ring of recent rows, and the chosen entries.
 
+mod checks;
+
 use super::begin;
 use crate::blocks::tap::Tap;
-use crate::lab::again::{distance, narrow, rms_norm, turn, wide};
-use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
+use crate::config::Role;
+use crate::lab::content::{Badge, Cell, Chapter, Table, Tensor, Text};
+use crate::lab::figure::{Figure, WindowFigure};
 use crate::lab::run::Run;
-use crate::numerics::quant::fake_idx4;
-
-/// How far an index score may be off when a few numbers of its query fell into the neighbouring FP4 code.
-const QUERY_STEP: f64 = 1e-2;
 
 const LOOK_FOR: Text = Text::new(
     "Dù prompt dài bao nhiêu, mỗi truy vấn chỉ đọc một số hàng cố định: các token gần nhất trong cửa sổ, và những entry điểm cao nhất \
@@ -42,52 +41,115 @@ const FORMULA: &[Text] = &[
 
 /// The chapter.
 pub(super) fn chapter(run: &Run) -> Chapter {
-    let (config, n) = (run.config(), run.n());
+    let (config, n, layer) = (run.config(), run.n(), run.layer);
+    let source = config.index_source(layer);
     let mut chapter = begin(LOOK_FOR, HAPPENS, FORMULA);
-    chapter.inputs = vec![
-        Tensor::new(
-            Tap::WindowKv.name(),
-            &[n, config.head_dim],
-            Text::new("hàng cửa sổ của mỗi lớp", "window rows of each layer"),
-        ),
-        Tensor::new(
-            Tap::IndexKeys.name(),
-            &[n / config.ratio(run.focus()).max(1), config.index_head_dim],
-            Text::new("khoá chỉ mục", "index keys"),
-        ),
-    ];
-    for (tap, width, about) in [
-        (
-            Tap::IndexScores,
-            n / config.ratio(run.focus()).max(1),
-            Text::new("điểm của mọi entry", "scores of all entries"),
-        ),
-        (Tap::CandidateBlocks, config.candidate_topk_blocks, Text::new("các khối được giữ", "blocks kept")),
-        (Tap::TopkIds, config.index_topk, Text::new("các entry được chọn", "chosen entries")),
-    ] {
-        chapter.outputs.push(Tensor::new(tap.name(), &[n, width], about));
-    }
+    chapter.inputs.push(Tensor::new(
+        Tap::WindowKv.name(),
+        &[n, config.head_dim],
+        Text::new("hàng cửa sổ của mỗi lớp", "window rows of each layer"),
+    ));
+    let ring = &run.state_at.windows[layer];
+    chapter.outputs.push(Tensor::new(
+        "window",
+        &[ring.positions().len(), config.head_dim],
+        Text::new("các hàng cửa sổ mà token đang theo thấy", "window rows that the followed token sees"),
+    ));
     chapter.tables.push(ring_table(run));
     chapter.tables.push(sources_table(run));
-    chapter.tables.push(scores_table(run));
-    chapter.checks.push(window_positions(run));
-    chapter.checks.push(ring_rows(run));
-    chapter.checks.push(scores_again(run));
-    chapter.checks.extend(selections(run));
-    chapter.checks.push(newest_block(run));
-    chapter.checks.extend(inside_pool(run));
+    if let Some(source) = source {
+        let entries = run.visible(layer);
+        let about = Text::new("khoá chỉ mục", "index keys");
+        chapter.inputs.push(Tensor::new(Tap::IndexKeys.name(), &[entries, config.index_head_dim], about));
+        for (tap, width, about) in [
+            (Tap::IndexScores, entries, Text::new("điểm của mọi entry", "scores of all entries")),
+            (Tap::CandidateBlocks, config.candidate_topk_blocks, Text::new("các khối được giữ", "blocks kept")),
+            (Tap::TopkIds, config.index_topk, Text::new("các entry được chọn", "chosen entries")),
+        ] {
+            chapter.outputs.push(Tensor::new(tap.name(), &[n, width], about));
+        }
+        if entries > 0 {
+            chapter.tables.push(scores_table(run, source));
+        }
+    }
+    chapter.notes.push(whose(run));
+    if source.is_some() && run.visible(layer) == 0 {
+        let ratio = config.ratio(layer);
+        chapter.notes.push(Text::of(
+            format!("Chưa có nhóm {ratio} token nào đủ, nên chưa có entry để chấm điểm."),
+            format!("No group of {ratio} tokens is full yet, so there is no entry to score."),
+        ));
+    }
+    chapter.checks = checks::all(run);
+    chapter.figure = Some(Figure::Window(figure(run)));
     chapter
+}
+
+/// Whose selection the chosen layer reads.
+fn whose(run: &Run) -> Text {
+    let (config, layer) = (run.config(), run.layer);
+    match (config.role(layer), config.index_source(layer), config.kv_source(layer)) {
+        (Role::Full, ..) => Text::of(
+            format!("Lớp {layer} tự ghi entry và tự chọn trong đó."),
+            format!("Layer {layer} writes entries of its own and chooses among them."),
+        ),
+        (Role::Reindex, _, Some(kv)) => Text::of(
+            format!("Lớp {layer} đọc entry và khoá của lớp {kv}, nhưng chọn bằng truy vấn chỉ mục của chính nó."),
+            format!("Layer {layer} reads entries and keys of layer {kv}, but chooses with an index query of its own."),
+        ),
+        (Role::Reuse, Some(source), _) => Text::of(
+            format!(
+                "Lớp {layer} không có bộ chỉ mục: nó dùng lại lựa chọn của lớp {source}. Điểm ở đây là của lớp ấy."
+            ),
+            format!(
+                "Layer {layer} has no indexer: it reuses the choice of layer {source}. The scores here are that layer's."
+            ),
+        ),
+        _ => Text::of(
+            format!("Lớp {layer} chỉ có cửa sổ: nó không đọc entry nào, nên không có gì để chọn."),
+            format!("Layer {layer} has a window alone: it reads no entries, so there is nothing to choose."),
+        ),
+    }
+}
+
+fn figure(run: &Run) -> WindowFigure {
+    let (config, layer) = (run.config(), run.layer);
+    let ring = &run.state_at.windows[layer];
+    let mut slots = vec![None; config.window_size];
+    ring.positions().for_each(|position| slots[ring.slot(position)] = Some(position));
+    let mut figure = WindowFigure {
+        layer,
+        slots,
+        head: ring.slot(run.at),
+        index_source: config.index_source(layer),
+        ratio: config.ratio(layer),
+        scores: Vec::new(),
+        block_size: config.candidate_block_size,
+        blocks: Vec::new(),
+        chosen: Vec::new(),
+        top_k: config.index_topk,
+    };
+    if let Some(source) = figure.index_source {
+        let scores = run.seen.row(Tap::IndexScores, source, run.at).iter().take(run.visible(layer));
+        figure.scores = scores.map(|&score| score.is_finite().then_some(score)).collect();
+        figure.chosen = run.seen.index_row(Tap::TopkIds, source, run.at);
+        // The pool is made at one layer, for itself and those after it; layers before it search everything.
+        if source >= config.candidate_source_layer {
+            figure.blocks = run.seen.index_row(Tap::CandidateBlocks, config.candidate_source_layer, run.at);
+        }
+    }
+    figure
 }
 
 fn ring_table(run: &Run) -> Table {
     let window = run.config().window_size;
     let title = Text::of(
-        format!("Vòng đệm của lớp {}, {window} ô", run.focus()),
-        format!("Ring of layer {}, {window} slots", run.focus()),
+        format!("Vòng đệm của lớp {}, {window} ô", run.layer),
+        format!("Ring of layer {}, {window} slots", run.layer),
     );
     let columns = vec![Text::same(""), Text::new("vị trí", "position"), Text::new("ô", "slot")];
     let mut table = Table::new(title, Badge::CpuReference, columns);
-    let ring = &run.state_at.windows[run.focus()];
+    let ring = &run.state_at.windows[run.layer];
     let (oldest, newest) = (ring.positions().start, ring.positions().end.saturating_sub(1));
     for (name, position) in [
         (Text::new("cũ nhất còn thấy", "oldest in sight"), oldest),
@@ -97,11 +159,6 @@ fn ring_table(run: &Run) -> Table {
         table.push(vec![name.into(), position.into(), ring.slot(position).into()]);
     }
     table
-}
-
-/// Visible entries of the query at `p` with index source `layer`.
-fn visible(run: &Run, layer: usize, p: usize) -> usize {
-    (p + 1) / run.config().ratio(layer).max(1)
 }
 
 /// Scores of the query at `p`: entry and score, as far as they were computed.
@@ -131,7 +188,7 @@ fn sources_table(run: &Run) -> Table {
         };
         table.push(vec![
             layer.into(),
-            visible(run, layer, run.at).into(),
+            run.visible(layer).into(),
             scored.len().into(),
             chosen.len().into(),
             score(&mine, f32::max),
@@ -142,9 +199,9 @@ fn sources_table(run: &Run) -> Table {
     table
 }
 
-/// The best scores of the followed token, and the first that was not chosen.
-fn scores_table(run: &Run) -> Table {
-    let (config, layer) = (run.config(), run.focus());
+/// The best scores of the followed token at an index source, and the first that was not chosen.
+fn scores_table(run: &Run, layer: usize) -> Table {
+    let config = run.config();
     let title = Text::of(
         format!("Entry của lớp {layer} theo điểm, tại token đang theo"),
         format!("Entries of layer {layer} by score, at the followed token"),
@@ -172,150 +229,4 @@ fn scores_table(run: &Run) -> Table {
         ]);
     }
     table
-}
-
-fn window_positions(run: &Run) -> Check {
-    let config = run.config();
-    let (from, to) = ((run.at + 1).saturating_sub(config.window_size), run.at + 1);
-    let rings = run.state_at.windows.iter().filter(|ring| ring.positions() != (from..to)).count();
-    // Attention shows how many rows it really read: window, chosen entries, and the sink.
-    let read = |layer: usize| {
-        let chosen =
-            config.index_source(layer).map_or(0, |source| run.seen.index_row(Tap::TopkIds, source, run.at).len());
-        let weights = run.seen.get(Tap::AttnWeights, layer).map_or(0, |tensor| tensor.shape[1]);
-        weights == to - from + chosen + 1
-    };
-    let wrong = rings + (0..config.n_layers).filter(|&layer| !read(layer)).count();
-    let what = Text::new(
-        "Cửa sổ của token đang theo là đúng các vị trí sau, ở mọi lớp",
-        "The followed token's window is exactly these positions, in every layer",
-    );
-    let numbers = Text::of(
-        format!("{from} đến {}, {} hàng; sai {wrong}", run.at, to - from),
-        format!("{from} to {}, {} rows; {wrong} wrong", run.at, to - from),
-    );
-    Check::new(what, wrong == 0, numbers)
-}
-
-/// Every slot holds the row of the position that it should hold.
-fn ring_rows(run: &Run) -> Check {
-    let window = run.config().window_size;
-    let (mut wrong, mut count) = (0, 0);
-    for (layer, ring) in run.state_at.windows.iter().enumerate() {
-        for p in ring.positions() {
-            let row = ring.read(p..p + 1);
-            wrong += usize::from(row != run.seen.row(Tap::WindowKv, layer, p) || ring.slot(p) != p % window);
-            count += 1;
-        }
-    }
-    let what = Text::of(
-        format!("Ô p mod {window} đọc lại đúng hàng của vị trí p, ở mọi lớp"),
-        format!("Slot p mod {window} reads back the row of position p, in every layer"),
-    );
-    Check::none_wrong(what, wrong, count)
-}
-
-/// The followed token's scores at the focus layer, from the attention input and the stored keys.
-///
-/// The query is quantised on the way: a number on the border between two codes may fall to either side, so the limit is a step of a few
-/// numbers, not rounding. Wrongly rotated queries are off by about the scores' own size.
-fn scores_again(run: &Run) -> Check {
-    let (config, layer) = (run.config(), run.focus());
-    let what = Text::of(
-        format!("Điểm của lớp {layer} tính lại được từ đầu vào attention và các khoá đã lưu"),
-        format!("Scores of layer {layer}, computed again from the attention input and the stored keys"),
-    );
-    let Some(weights) = &run.model.layers[layer].indexer else { return Check::within(what, f64::INFINITY, QUERY_STEP) };
-    let core = &run.model.layers[layer].layer.attention;
-    let x = run.seen.row(Tap::AttnInput, layer, run.at);
-    let low = rms_norm(&wide(&core.wq_a.matvec(x)), &core.q_norm, config.norm_eps);
-    let mut query = wide(&weights.wq_b.matvec(&narrow(&low)));
-    query
-        .chunks_exact_mut(config.index_head_dim)
-        .for_each(|head| turn(config, config.ratio(layer) > 0, run.at, false, head));
-    let mut query = narrow(&query);
-    fake_idx4(&mut query);
-    let factor = 1.0 / ((config.index_head_dim * config.index_n_heads) as f64).sqrt();
-    let w: Vec<f64> = wide(&weights.weights_proj.matvec(x)).iter().map(|w| w * factor).collect();
-    let (mut found, mut expected) = (Vec::new(), Vec::new());
-    for (entry, score) in scored(run, layer, run.at) {
-        let key = run.seen.row(Tap::IndexKeys, layer, entry);
-        let product = |q: &[f32]| q.iter().zip(key).map(|(&q, &k)| f64::from(q) * f64::from(k)).sum::<f64>().max(0.0);
-        expected.push(query.chunks_exact(config.index_head_dim).zip(&w).map(|(q, w)| product(q) * w).sum());
-        found.push(score);
-    }
-    Check::within(what, distance(&found, &expected), QUERY_STEP)
-}
-
-/// What every query of every index source chose.
-fn selections(run: &Run) -> [Check; 2] {
-    let config = run.config();
-    let (mut unlawful, mut beaten, mut count) = (0, 0, 0);
-    for &layer in &config.index_source_layers {
-        for p in 0..run.n() {
-            let chosen = run.seen.index_row(Tap::TopkIds, layer, p);
-            let scored = scored(run, layer, p);
-            let lawful = chosen.is_sorted_by(|a, b| a < b)
-                && chosen.iter().all(|&entry| entry < visible(run, layer, p))
-                && chosen.len() == config.index_topk.min(scored.len());
-            unlawful += usize::from(!lawful);
-            let worst = scored.iter().filter(|s| chosen.contains(&s.0)).map(|s| s.1).fold(f32::INFINITY, f32::min);
-            let best_left =
-                scored.iter().filter(|s| !chosen.contains(&s.0)).map(|s| s.1).fold(f32::NEG_INFINITY, f32::max);
-            beaten += usize::from(best_left > worst);
-            count += 1;
-        }
-    }
-    let k = config.index_topk;
-    [
-        Check::none_wrong(
-            Text::of(
-                format!("Danh sách chọn tăng dần, nhân quả, nhiều nhất {k} (mọi truy vấn)"),
-                format!("Selections ascend, are causal, and hold at most {k} (all queries)"),
-            ),
-            unlawful,
-            count,
-        ),
-        Check::none_wrong(
-            Text::new(
-                "Không entry bị bỏ nào có điểm cao hơn entry được chọn",
-                "No entry left out scores higher than a chosen one",
-            ),
-            beaten,
-            count,
-        ),
-    ]
-}
-
-fn newest_block(run: &Run) -> Check {
-    let (config, layer) = (run.config(), run.config().candidate_source_layer);
-    let missing = (0..run.n()).filter(|&p| {
-        let newest = visible(run, layer, p).checked_sub(1).map(|entry| entry / config.candidate_block_size);
-        let kept = run.seen.index_row(Tap::CandidateBlocks, layer, p);
-        newest.is_some_and(|block| !kept.contains(&block)) || kept.len() > config.candidate_topk_blocks
-    });
-    let what = Text::of(
-        format!("Khối mới nhất luôn nằm trong tập khối của lớp {layer}, nhiều nhất {}", config.candidate_topk_blocks),
-        format!("The newest block is always in layer {layer}'s pool of at most {}", config.candidate_topk_blocks),
-    );
-    Check::none_wrong(what, missing.count(), run.n())
-}
-
-/// Index sources behind the candidate source choose inside its pool.
-fn inside_pool(run: &Run) -> Option<Check> {
-    let (config, source) = (run.config(), run.config().candidate_source_layer);
-    let (mut outside, mut count) = (0, 0);
-    for &layer in config.index_source_layers.iter().filter(|&&layer| layer > source) {
-        for p in 0..run.n() {
-            let pool = run.seen.index_row(Tap::CandidateBlocks, source, p);
-            let chosen = run.seen.index_row(Tap::TopkIds, layer, p);
-            outside += chosen.iter().filter(|&entry| !pool.contains(&(entry / config.candidate_block_size))).count();
-            count += chosen.len();
-        }
-    }
-    let what = Text::of(
-        format!("Các lớp Reindex chỉ chọn bên trong tập khối của lớp {source}"),
-        format!("Reindex layers choose only inside the pool of layer {source}"),
-    );
-    (count > 0).then(|| Check::none_wrong(what, outside, count))
 }

@@ -1,9 +1,14 @@
 //! 4A: attention over one shared latent.
 
+mod checks;
+
+pub(super) use checks::attended_again;
+
 use super::begin;
 use crate::blocks::tap::Tap;
-use crate::lab::again::{self, SAME, distance, narrow, norm, rms_norm, turn, wide, worse};
-use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
+use crate::lab::again::{self, narrow, norm, wide};
+use crate::lab::content::{Badge, Cell, Chapter, Table, Tensor, Text};
+use crate::lab::figure::{AttentionFigure, Figure};
 use crate::lab::labels;
 use crate::lab::run::Run;
 
@@ -36,7 +41,7 @@ const FORMULA: &[Text] = &[
 
 /// The chapter.
 pub(super) fn chapter(run: &Run) -> Chapter {
-    let (config, n, layer) = (run.config(), run.n(), run.focus());
+    let (config, n, layer) = (run.config(), run.n(), run.layer);
     let mut chapter = begin(LOOK_FOR, HAPPENS, FORMULA);
     let (heads, width) = (config.n_heads, config.head_dim);
     let read = run.seen.get(Tap::AttnWeights, layer).map_or(0, |tensor| tensor.shape[1]);
@@ -52,11 +57,11 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         ),
     ];
     chapter.outputs = vec![
-        Tensor::new(Tap::Query.name(), &[n, heads, width], Text::new("query đã xoay", "rotated queries")),
+        Tensor::new(Tap::Query.name(), &[1, heads, width], Text::new("query đã xoay", "rotated queries")),
         Tensor::new(Tap::AttnWeights.name(), &[heads, read], Text::new("trọng số, sink ở cuối", "weights, sink last")),
         Tensor::new(
             Tap::Heads.name(),
-            &[n, heads, width],
+            &[1, heads, width],
             Text::new("các đầu sau khi xoay ngược", "heads, rotated back"),
         ),
         Tensor::new(Tap::AttnOut.name(), &[n, config.dim], Text::new("đầu ra", "output")),
@@ -64,12 +69,49 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     chapter.tables.push(weights_table(run, layer));
     chapter.tables.push(rotation_table(run, layer));
     chapter.tables.push(groups_table(run, layer));
-    chapter.checks.push(weights_sum(run));
-    chapter.checks.push(query_again(run, layer));
-    chapter.checks.push(values_again(run));
-    chapter.checks.extend(rotation(run));
-    chapter.checks.extend(output_again(run, layer));
+    chapter.notes.push(whose(run, layer));
+    chapter.checks = checks::all(run);
+    chapter.figure = Some(Figure::Attention(figure(run, layer)));
     chapter
+}
+
+/// Where the rows come from that the chosen layer attends to.
+fn whose(run: &Run, layer: usize) -> Text {
+    let config = run.config();
+    match (config.kv_source(layer), config.index_source(layer)) {
+        (Some(kv), Some(index)) => Text::of(
+            format!("Lớp {layer}: cửa sổ của chính nó, entry của lớp {kv}, do lớp {index} chọn."),
+            format!("Layer {layer}: its own window, entries of layer {kv}, chosen by layer {index}."),
+        ),
+        _ => Text::of(
+            format!("Lớp {layer} chỉ chú ý trong cửa sổ của nó, không đọc entry nào."),
+            format!("Layer {layer} attends within its window alone and reads no entries."),
+        ),
+    }
+}
+
+/// Entries that the followed token attends to in `layer`.
+fn chosen(run: &Run, layer: usize) -> Vec<usize> {
+    let source = run.config().index_source(layer);
+    source.map_or(Vec::new(), |source| run.seen.index_row(Tap::TopkIds, source, run.at))
+}
+
+fn figure(run: &Run, layer: usize) -> AttentionFigure {
+    let config = run.config();
+    let tails = |heads: &[f32]| {
+        let tail = config.head_dim - config.rope_head_dim;
+        heads.chunks_exact(config.head_dim).map(|head| head[tail..].to_vec()).collect()
+    };
+    AttentionFigure {
+        layer,
+        window: window(run).collect(),
+        entries: chosen(run, layer),
+        ratio: config.ratio(layer),
+        weights: (0..config.n_heads).map(|head| run.seen.row(Tap::AttnWeights, layer, head).to_vec()).collect(),
+        tail_before: tails(run.seen.values(Tap::HeadsRotated, layer)),
+        tail_after: tails(run.seen.values(Tap::Heads, layer)),
+        groups: config.o_groups,
+    }
 }
 
 /// Positions of the window of the followed token.
@@ -94,8 +136,7 @@ fn weights_table(run: &Run, layer: usize) -> Table {
     let mut table = Table::new(title, Badge::CpuReference, columns);
     let config = run.config();
     let range = window(run);
-    let source = config.index_source(layer).unwrap_or(layer);
-    let chosen = run.seen.index_row(Tap::TopkIds, source, run.at);
+    let chosen = chosen(run, layer);
     for head in 0..config.n_heads.min(8) {
         let weights = run.seen.row(Tap::AttnWeights, layer, head);
         let Some((sink, rows)) = weights.split_last() else { continue };
@@ -138,7 +179,7 @@ fn rotation_table(run: &Run, layer: usize) -> Table {
     ];
     let mut table = Table::new(title, Badge::CpuReference, columns);
     let tail = config.head_dim - config.rope_head_dim;
-    let (before, after) = (run.seen.row(Tap::HeadsRotated, layer, 0), run.seen.row(Tap::Heads, layer, run.at));
+    let (before, after) = (run.seen.row(Tap::HeadsRotated, layer, 0), run.seen.row(Tap::Heads, layer, 0));
     for pair in [0, 1, 2, config.rope_head_dim / 2 - 1] {
         let d = tail + 2 * pair;
         let angle = run.at as f64 * again::frequency(config, config.ratio(layer) > 0, pair);
@@ -155,7 +196,7 @@ fn rotation_table(run: &Run, layer: usize) -> Table {
 fn group_output(run: &Run, layer: usize, group: usize) -> Vec<f64> {
     let config = run.config();
     let weights = &run.model.layers[layer].layer.attention;
-    let (heads, rank) = (run.seen.row(Tap::Heads, layer, run.at), config.o_lora_rank);
+    let (heads, rank) = (run.seen.row(Tap::Heads, layer, 0), config.o_lora_rank);
     let width = heads.len() / config.o_groups;
     let mut low = vec![0.0; config.o_groups * rank];
     low[group * rank..][..rank].copy_from_slice(&weights.wo_a[group].matvec(&heads[group * width..][..width]));
@@ -191,129 +232,4 @@ fn groups_table(run: &Run, layer: usize) -> Table {
     row.extend(out.iter().take(4).map(|&v| Cell::from(v)));
     table.push(row);
     table
-}
-
-fn weights_sum(run: &Run) -> Check {
-    let mut error = f64::NEG_INFINITY;
-    for layer in 0..run.config().n_layers {
-        for head in 0..run.config().n_heads {
-            let sum: f64 = run.seen.row(Tap::AttnWeights, layer, head).iter().map(|&w| f64::from(w)).sum();
-            error = worse(error, (sum - 1.0).abs());
-        }
-    }
-    let what = Text::new(
-        "Trọng số của mỗi đầu, kể cả sink, có tổng 1 (mọi lớp)",
-        "Each head's weights, sink included, sum to one (all layers)",
-    );
-    Check::within(what, error, 1e-5)
-}
-
-/// The query from the attention input, by the formula.
-fn query_again(run: &Run, layer: usize) -> Check {
-    let config = run.config();
-    let weights = &run.model.layers[layer].layer.attention;
-    let low = weights.wq_a.matvec(run.seen.row(Tap::AttnInput, layer, run.at));
-    let low = rms_norm(&wide(&low), &weights.q_norm, config.norm_eps);
-    let mut query = wide(&weights.wq_b.matvec(&narrow(&low)));
-    for head in query.chunks_exact_mut(config.head_dim) {
-        turn(config, config.ratio(layer) > 0, run.at, false, head);
-    }
-    let what = Text::of(
-        format!("Query của lớp {layer} tính lại được từ đầu vào: hạng thấp, chuẩn hoá, xoay theo cặp chiều kề nhau"),
-        format!("Queries of layer {layer}, computed again: low rank, norm, rotation by adjacent pairs"),
-    );
-    Check::within(what, distance(run.seen.row(Tap::Query, layer, run.at), &query), again::turned(run.at))
-}
-
-/// The heads of the followed token in `layer`, computed again from weights and rows, with global KV from `source`; how far off they are.
-pub(super) fn attended_again(run: &Run, layer: usize, source: usize) -> f64 {
-    let config = run.config();
-    let mut rows: Vec<&[f32]> = window(run).map(|p| run.seen.row(Tap::WindowKv, layer, p)).collect();
-    if let Some(index) = config.index_source(layer) {
-        let chosen = run.seen.index_row(Tap::TopkIds, index, run.at);
-        rows.extend(chosen.into_iter().map(|entry| run.seen.row(Tap::CompressedKv, source, entry)));
-    }
-    let mut error = 0.0;
-    for head in 0..config.n_heads {
-        let weights = run.seen.row(Tap::AttnWeights, layer, head);
-        if weights.len() != rows.len() + 1 {
-            return f64::INFINITY;
-        }
-        let mut mixed = vec![0.0; config.head_dim];
-        for (&w, row) in weights.iter().zip(&rows) {
-            mixed.iter_mut().zip(*row).for_each(|(o, &v)| *o += f64::from(w) * f64::from(v));
-        }
-        error = worse(error, distance(run.seen.row(Tap::HeadsRotated, layer, head), &mixed));
-    }
-    error
-}
-
-fn values_again(run: &Run) -> Check {
-    let config = run.config();
-    let off = |layer: usize| attended_again(run, layer, config.kv_source(layer).unwrap_or(layer));
-    let what = Text::new(
-        "Mỗi đầu là tổng các hàng nó thấy nhân trọng số, sink pha loãng (mọi lớp)",
-        "Each head is the sum of the rows it sees times their weights, diluted by the sink (all layers)",
-    );
-    Check::within(what, (0..config.n_layers).map(off).fold(0.0, worse), SAME)
-}
-
-/// Rotating the heads forward again gives what stood there before, and lengths do not change.
-fn rotation(run: &Run) -> [Check; 2] {
-    let (config, layer) = (run.config(), run.focus());
-    let before = run.seen.values(Tap::HeadsRotated, layer);
-    let after = run.seen.row(Tap::Heads, layer, run.at);
-    let mut forward = wide(after);
-    let mut lengths: f64 = if after.is_empty() { f64::INFINITY } else { 0.0 };
-    for (head, old) in forward.chunks_exact_mut(config.head_dim).zip(before.chunks_exact(config.head_dim)) {
-        lengths = worse(lengths, (norm(&narrow(head)) / norm(old) - 1.0).abs());
-        turn(config, config.ratio(layer) > 0, run.at, false, head);
-    }
-    [
-        Check::within(
-            Text::new("Xoay ngược không đổi độ dài của đầu nào", "Rotating back changes the length of no head"),
-            lengths,
-            1e-5,
-        ),
-        Check::within(
-            Text::new(
-                "Xoay xuôi các đầu trở lại thì được đúng giá trị trước khi xoay ngược",
-                "Rotating the heads forward again gives what they were before",
-            ),
-            distance(before, &forward),
-            again::turned(run.at),
-        ),
-    ]
-}
-
-/// The output is the sum of what the groups bring, and no group brings nothing.
-fn output_again(run: &Run, layer: usize) -> [Check; 2] {
-    let config = run.config();
-    let mut sum = vec![0.0; config.dim];
-    let mut least = f64::INFINITY;
-    for group in 0..config.o_groups {
-        let y = group_output(run, layer, group);
-        least = least.min(norm(&narrow(&y)));
-        sum.iter_mut().zip(y).for_each(|(s, y)| *s += y);
-    }
-    let whole = norm(run.seen.row(Tap::AttnOut, layer, run.at));
-    let numbers = Text::of(
-        format!("phần nhỏ nhất dài {least:.4}, cả đầu ra {whole:.4}"),
-        format!("smallest part has length {least:.4}, the whole output {whole:.4}"),
-    );
-    [
-        Check::within(
-            Text::new(
-                "Đầu ra là tổng phần của các nhóm đầu",
-                "The output is the sum of what the groups of heads bring",
-            ),
-            distance(run.seen.row(Tap::AttnOut, layer, run.at), &sum),
-            SAME,
-        ),
-        Check::new(
-            Text::new("Đầu ra phụ thuộc vào từng nhóm", "The output depends on each group"),
-            least > 1e-6 * whole && whole > 0.0,
-            numbers,
-        ),
-    ]
 }

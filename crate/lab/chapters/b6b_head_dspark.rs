@@ -1,11 +1,16 @@
 //! 6B: the next token, and a draft of the ones after it.
 
+mod checks;
+
 use super::begin;
+use crate::blocks::b6b_head_dspark::Draft;
 use crate::blocks::tap::Tap;
-use crate::lab::again::{self, SAME, distance, narrow, rms_norm, wide, worse};
-use crate::lab::content::{Badge, Chapter, Check, Table, Tensor, Text};
+use crate::lab::again;
+use crate::lab::content::{Badge, Cell, Chapter, Table, Tensor, Text};
+use crate::lab::figure::{DraftFigure, DraftToken, Figure, HeadFigure};
 use crate::lab::labels;
 use crate::lab::run::Run;
+use std::cmp::Ordering;
 
 const LOOK_FOR: Text = Text::new(
     "Một lượt chạy của mạng chính cho đúng một token; bản nháp đoán thêm vài token gần như miễn phí, và chỉ được giữ khi mạng chính đồng ý.",
@@ -52,14 +57,12 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         "Trọng số chưa huấn luyện thì token đứng đầu không có nghĩa gì; đường đi đến nó mới là bài học.",
         "With untrained weights the best token means nothing; the way to it is the lesson.",
     ));
-    chapter.checks.push(finite(run));
-    chapter.checks.push(logits_again(run, last));
-    chapter.checks.push(next_is_best(run));
+    chapter.checks = checks::all(run);
+    chapter.figure = Some(Figure::Head(figure(run)));
     if let Some((draft, _)) = &run.draft {
         let about = Text::new("các token nháp", "draft tokens");
         chapter.outputs.push(Tensor::new("draft.ids", &[draft.ids.len()], about));
         chapter.tables.extend(draft_table(run));
-        chapter.checks.extend(draft_checks(run));
     } else {
         chapter.notes.push(Text::new("Mô hình này không có DSpark.", "This model has no DSpark."));
     }
@@ -76,15 +79,12 @@ fn top_table(run: &Run) -> Table {
         Text::new("xác suất", "probability"),
     ];
     let mut table = Table::new(title, Badge::CpuReference, columns);
-    let logits = run.seen.row(Tap::Logits, 0, 0);
-    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let total: f64 = logits.iter().map(|&l| f64::from(l - max).exp()).sum();
-    let mut order: Vec<usize> = (0..logits.len()).collect();
-    order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]).then(a.cmp(&b)));
-    for (rank, &id) in order.iter().take(5).enumerate() {
-        let probability = f64::from(logits[id] - max).exp() / total;
-        let token = labels::token(run, id as u32);
-        table.push(vec![(rank + 1).into(), id.into(), token.into(), logits[id].into(), probability.into()]);
+    let top = labels::candidates(&run.tokenizer, run.config(), run.seen.row(Tap::Logits, 0, 0), 5);
+    for (rank, token) in top.into_iter().enumerate() {
+        let numbers = [Cell::from(token.logit), Cell::from(token.probability)];
+        let mut row = vec![(rank + 1).into(), u64::from(token.id).into(), token.label.into()];
+        row.extend(numbers);
+        table.push(row);
     }
     table
 }
@@ -104,31 +104,28 @@ fn draft_table(run: &Run) -> Option<Table> {
         Text::new("mạng chính chọn", "main network chose"),
     ];
     let mut table = Table::new(title, Badge::CpuReference, columns);
-    let vocab = run.config().vocab_size;
-    for (i, (&id, &confidence)) in draft.ids.iter().zip(&draft.confidence).enumerate() {
-        let base = best(draft.base_logits.get(i * vocab..(i + 1) * vocab).unwrap_or(&[]));
-        let chose = match i {
-            0 => {
-                let chose = best(&run.logits_decoded) as u32;
-                let name = labels::token(run, chose);
-                if chose == id {
-                    Text::of(format!("{name}: chấp nhận"), format!("{name}: accepted"))
-                } else {
-                    Text::of(format!("{name}: bác bỏ"), format!("{name}: rejected"))
-                }
-            }
-            _ => Text::same(""),
-        };
+    let accepted = run.accepted();
+    for (i, token) in draft_tokens(run, draft).into_iter().enumerate() {
         table.push(vec![
             i.into(),
-            u64::from(id).into(),
-            labels::token(run, id).into(),
-            labels::token(run, base as u32).into(),
-            again::sigmoid(f64::from(confidence)).into(),
-            chose.into(),
+            u64::from(token.id).into(),
+            token.label.into(),
+            token.without_markov.into(),
+            token.confidence.into(),
+            verdict(&token.main, i, accepted).into(),
         ]);
     }
     Some(table)
+}
+
+/// What became of draft token `place`, and what the main network says there.
+fn verdict(main: &str, place: usize, accepted: usize) -> Text {
+    let (vi, en) = match place.cmp(&accepted) {
+        Ordering::Less => ("chấp nhận", "accepted"),
+        Ordering::Equal => ("bác bỏ", "rejected"),
+        Ordering::Greater => ("bỏ theo", "rolled back"),
+    };
+    Text::of(format!("{main}: {vi}"), format!("{main}: {en}"))
 }
 
 /// Index of the largest, the first of equals.
@@ -137,93 +134,30 @@ fn best(values: &[f32]) -> usize {
     (0..values.len()).fold(0, larger)
 }
 
-fn finite(run: &Run) -> Check {
-    let all = [run.seen.values(Tap::Logits, 0), &run.logits, &run.logits_decoded].concat();
-    let wrong = all.iter().filter(|v| !v.is_finite()).count();
-    Check::none_wrong(Text::new("Mọi logit là số hữu hạn", "All logits are finite numbers"), wrong, all.len())
+fn figure(run: &Run) -> HeadFigure {
+    let candidates = |logits: &[f32], count| labels::candidates(&run.tokenizer, run.config(), logits, count);
+    let anchor = candidates(&run.logits, 1).pop();
+    let draft = run.draft.as_ref().zip(anchor).map(|((draft, _), anchor)| DraftFigure {
+        anchor,
+        tokens: draft_tokens(run, draft),
+        accepted: run.accepted(),
+    });
+    HeadFigure { top: candidates(run.seen.row(Tap::Logits, 0, 0), 10), draft }
 }
 
-fn logits_again(run: &Run, last: usize) -> Check {
-    let (config, head) = (run.config(), &run.model.head);
-    let (streams, pre) = (run.seen.row(Tap::Streams, last, run.at), run.seen.row(Tap::FfnPre, last, run.at));
-    let mut x = vec![0.0; config.dim];
-    for (stream, &w) in streams.chunks_exact(config.dim).zip(pre) {
-        x.iter_mut().zip(stream).for_each(|(x, &v)| *x += f64::from(w) * f64::from(v));
-    }
-    let x = rms_norm(&x, &head.norm, config.norm_eps);
-    let logits = wide(&head.head.matvec(&narrow(&x)));
-    let what = Text::new(
-        "Logit tính lại được từ bốn luồng của lớp cuối: gộp, chuẩn hoá, nhân",
-        "Logits, computed again from the last layer's streams: collapse, norm, product",
-    );
-    Check::within(what, distance(run.seen.row(Tap::Logits, 0, 0), &logits), SAME)
-}
-
-fn next_is_best(run: &Run) -> Check {
-    let better =
-        run.logits.iter().filter(|&&l| l > run.logits.get(run.next as usize).copied().unwrap_or(f32::NEG_INFINITY));
-    let count = better.count();
-    let what = Text::new(
-        "Token tiếp theo là argmax của logit cuối prompt",
-        "The next token is the argmax of the prompt's last logits",
-    );
-    let token = labels::token(run, run.next);
-    let numbers = Text::of(
-        format!("id {} {token}; {count} token có logit cao hơn", run.next),
-        format!("id {} {token}; {count} tokens have a higher logit", run.next),
-    );
-    Check::new(what, count == 0 && !run.logits.is_empty(), numbers)
-}
-
-fn draft_checks(run: &Run) -> Vec<Check> {
-    let (Some((draft, unchanged)), Some(drafter)) = (&run.draft, &run.model.drafter) else { return Vec::new() };
-    let (vocab, block) = (run.config().vocab_size, run.config().dspark_block_size);
-    let mut wrong = 0;
-    let mut error = 0.0;
-    let mut before = draft.anchor;
-    let rows = draft.logits.chunks_exact(vocab).zip(draft.base_logits.chunks_exact(vocab));
-    for ((logits, base), &id) in rows.zip(&draft.ids) {
-        wrong += usize::from(best(logits) != id as usize);
-        let mut embedded = vec![0.0; drafter.markov_embed.cols()];
-        drafter.markov_embed.decode_row(before as usize, &mut embedded);
-        let markov = wide(&drafter.markov_head.matvec(&embedded));
-        let expected: Vec<f64> = base.iter().zip(markov).map(|(&b, m)| f64::from(b) + m).collect();
-        error = worse(error, distance(logits, &expected));
-        before = id;
-    }
-    let count = draft.ids.len();
-    let numbers = Text::of(
-        format!("{count} token nháp, sai {wrong}; cần {block}"),
-        format!("{count} draft tokens, {wrong} wrong; needed {block}"),
-    );
-    let state = Text::of(
-        format!("vị trí vẫn là {}", run.state.position),
-        format!("the position is still {}", run.state.position),
-    );
-    vec![
-        Check::new(
-            Text::of(
-                format!("Bản nháp có {block} token, mỗi token là argmax của logit của nó"),
-                format!("The draft has {block} tokens, each the argmax of its logits"),
-            ),
-            wrong == 0 && count == block,
-            numbers,
-        ),
-        Check::within(
-            Text::new(
-                "Hiệu chỉnh Markov là M_head M_embed của token ngay trước",
-                "The Markov correction is M_head M_embed of the token before",
-            ),
-            error,
-            SAME,
-        ),
-        Check::new(
-            Text::new(
-                "Nháp hai lần cho cùng kết quả và không đổi trạng thái",
-                "Drafting twice gives the same and leaves the state alone",
-            ),
-            *unchanged,
-            state,
-        ),
-    ]
+fn draft_tokens(run: &Run, draft: &Draft) -> Vec<DraftToken> {
+    let (verdicts, vocab) = (run.verdicts(), run.config().vocab_size);
+    let rows = draft.ids.iter().zip(&draft.confidence).zip(draft.base_logits.chunks_exact(vocab)).enumerate();
+    rows.map(|(place, ((&id, &confidence), base))| {
+        let verdict = verdicts.get(place);
+        DraftToken {
+            id,
+            label: labels::token(run, id),
+            confidence: again::sigmoid(f64::from(confidence)) as f32,
+            without_markov: labels::token(run, best(base) as u32),
+            main: verdict.map_or(String::new(), |&main| labels::token(run, main)),
+            agrees: verdict == Some(&id),
+        }
+    })
+    .collect()
 }
