@@ -54,7 +54,7 @@ test('nothing in the page needs a weaker policy', () => {
   const html = readFileSync(join(DIST, 'index.html'), 'utf8');
   assert.doesNotMatch(html, /<style|\sstyle=|\son[a-z]+=|javascript:/i);
   assert.doesNotMatch(html, /<script(?![^>]*\ssrc=)/i, 'a script without src');
-  assert.doesNotMatch(html, /(?:src|href)="(?:\/|https?:)/i, 'an address that is not relative');
+  assert.doesNotMatch(html, /(?:src|href)="(?:\/|https?:|data:)/i, 'an address that is not relative');
 });
 
 test('scripts of another build are refused, with both ids', () => {

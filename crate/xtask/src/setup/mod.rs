@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 
 pub(crate) use rust::WASM_TARGET;
 pub(crate) use system::browser;
-pub(crate) use tools::search_path;
+pub(crate) use tools::{search_path, trunk};
 
 /// What is to be done. Each purpose needs what the ones before it need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -92,7 +92,13 @@ pub(super) fn install(workspace: &Workspace, tool: &Tool) -> Result<(), String> 
     find(workspace, tool).map(|_| ()).ok_or_else(|| format!("{} was installed and is not found", tool.program))
 }
 
-/// The PATH with the folders of all tools in front.
+/// Trunk, in its version.
+pub(crate) fn trunk(workspace: &Workspace) -> Result<PathBuf, String> {
+    let tool = TOOLS.iter().find(|tool| tool.program == "trunk");
+    tool.and_then(|tool| find(workspace, tool)).ok_or_else(|| "trunk is not installed; `cargo xtask setup`".to_owned())
+}
+
+/// The PATH with the folders of all tools in front, for Trunk to find wasm-bindgen.
 pub(crate) fn search_path(workspace: &Workspace) -> Result<OsString, String> {
     let found = TOOLS.iter().filter_map(|tool| find(workspace, tool));
     let folders = found.filter_map(|path| path.parent().map(Path::to_path_buf)).filter(|path| path.is_absolute());

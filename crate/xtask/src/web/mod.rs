@@ -38,7 +38,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Page, String> {
     // Trunk runs cargo offline, which fails in a fresh clone unless everything is here.
     process::run(&mut workspace.cargo(&["fetch", "--quiet", "--locked"]))?;
     let dist = workspace.root.join("dist");
-    let mut trunk = Command::new("trunk");
+    let mut trunk = Command::new(setup::trunk(workspace)?);
     trunk.args(["build", "--config", "Trunk.toml", "--dist"]).arg(&dist).current_dir(&workspace.root);
     // Trunk reads this variable as a switch of its own and refuses the value 1, which is the usual one.
     trunk.env("PATH", setup::search_path(workspace)?).env_remove("NO_COLOR");
