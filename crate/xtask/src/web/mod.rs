@@ -40,8 +40,11 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Page, String> {
     let dist = workspace.root.join("dist");
     let mut trunk = Command::new(setup::trunk(workspace)?);
     trunk.args(["build", "--config", "Trunk.toml", "--dist"]).arg(&dist).current_dir(&workspace.root);
-    // Trunk reads this variable as a switch of its own and refuses the value 1, which is the usual one.
-    trunk.env("PATH", setup::search_path(workspace)?).env_remove("NO_COLOR");
+    trunk.env("PATH", setup::search_path(workspace)?);
+    if std::env::var_os("NO_COLOR").is_some() {
+        // Trunk takes only `true` and `false` here and refuses the usual 1; cargo takes anything.
+        trunk.env("NO_COLOR", "true");
+    }
     process::run(&mut trunk)?;
 
     let core = core::shrink(workspace, &dist)?;
