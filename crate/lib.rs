@@ -42,6 +42,8 @@ pub mod lab;
 pub mod model;
 pub mod numerics;
 pub mod text;
+#[cfg(target_arch = "wasm32")]
+pub mod web;
 pub mod weights;
 
 pub use error::{Error, Result};

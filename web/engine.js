@@ -60,7 +60,7 @@
 /** @typedef {{ backend?: 'auto'|'gpu'|'cpu', onprogress?: (progress: Progress) => void, worker?: () => Worker }} Options */
 /** @typedef {{ stage: string, done: number, total: number }} Progress */
 
-import { BUILD } from './build.js';
+const BUILD = '@FLASH890_BUILD@';
 
 /** Something that went wrong, with the kind of thing it was. */
 export class EngineError extends Error {

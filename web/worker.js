@@ -1,8 +1,9 @@
 // The worker that owns the wasm core and the GPU. It answers one call after the other; the protocol is the table in engine.js.
 
-import init, { Desk } from './flash890.js';
-import { BUILD } from './build.js';
+import { buildOf, requireOneBuild } from './build.js';
+import init, { BUILD as GLUE_BUILD, Desk } from './flash890.js';
 
+const BUILD = '@FLASH890_BUILD@';
 const WASM = new URL('./flash890_bg.wasm', import.meta.url);
 
 /** @type {Desk|null} */
@@ -16,8 +17,11 @@ const tell = (event, detail) => postMessage({ event, detail });
 /** @param {string} kind @param {string} message */
 const problem = (kind, message) => Object.assign(new Error(message), { kind });
 
-/** Fetches and starts the core; says which address gave what, if it is not the core. */
-async function load() {
+/**
+ * Fetches and starts the core; says which address gave what, if it is not the core of these scripts.
+ * @param {string} engineBuild build id of engine.js
+ */
+async function load(engineBuild) {
   let response;
   try {
     response = await fetch(WASM);
@@ -34,23 +38,28 @@ async function load() {
     const type = response.headers.get('content-type') ?? 'no content type';
     throw problem('network', `${WASM.href}: needed a WebAssembly module, found ${type}, ${bytes.byteLength} bytes`);
   }
+  let module;
   try {
-    await init({ module_or_path: await WebAssembly.compile(bytes) });
+    // Compiled from bytes, since a static server need not know the type application/wasm, which streaming asks for.
+    module = await WebAssembly.compile(bytes);
   } catch (error) {
     const message = String(error);
     // Browsers differ in the class of this error; all name the directive or the policy.
     if (/unsafe-eval|Content Security Policy|blocked by CSP/i.test(message)) throw problem('csp', message);
     throw problem('integrity', `${WASM.href}: ${message}`);
   }
+  try {
+    requireOneBuild({ 'engine.js': engineBuild, 'worker.js': BUILD, 'flash890.js': GLUE_BUILD, 'flash890_bg.wasm': buildOf(module) });
+  } catch (/** @type {any} */ error) {
+    throw problem('integrity', error.message);
+  }
+  await init({ module_or_path: module });
 }
 
 /** @type {Record<string, (params: any) => any>} */
 const methods = {
   async open({ backend, build }) {
-    await load();
-    for (const [what, id] of [['page', build], ['worker', BUILD], ['core', Desk.build()]]) {
-      if (id !== BUILD) throw problem('integrity', `builds do not match: ${what} ${id}, worker ${BUILD}; reload the page without its cache`);
-    }
+    await load(build);
     desk = await Desk.open(JSON.stringify({ backend }), tell);
     return JSON.parse(desk.info());
   },

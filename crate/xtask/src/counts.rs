@@ -61,6 +61,21 @@ pub(crate) fn read_test_run(succeeded: bool, stdout: &str) -> TestRun {
     total
 }
 
+/// Reads the closing lines of `node --test`: `pass 3`, `fail 1` and so on, each behind a sign that depends on the reporter.
+///
+/// A test that was cancelled has failed; one that is skipped or left to do shows as ignored. As above, a run that failed
+/// without a failed test, or that ran none, counts as one failure.
+pub(crate) fn read_node_run(succeeded: bool, stdout: &str) -> TestRun {
+    let number_of = |name: &str| {
+        let read = |line: &str| without_colours(line).rsplit_once(name)?.1.trim().parse::<u64>().ok();
+        stdout.lines().rev().find_map(read).unwrap_or(0)
+    };
+    let (passed, ignored) = (number_of(" pass "), number_of(" skipped ") + number_of(" todo "));
+    let failed = number_of(" fail ") + number_of(" cancelled ");
+    let nothing_said = failed == 0 && (!succeeded || passed == 0);
+    TestRun { counts: Counts { passed, failed: failed + u64::from(nothing_said) }, ignored }
+}
+
 /// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; ...`; `None` for any other line.
 fn read_result_line(line: &str) -> Option<TestRun> {
     let line = without_colours(line);
@@ -124,6 +139,17 @@ test result: \u{1b}[31mFAILED\u{1b}[m. 1 passed; 2 failed; 1 ignored; 0 measured
     fn a_crashed_test_program_is_one_failure() {
         let stdout = "test result: ok. 7 passed; 0 failed; 0 ignored\nrunning 3 tests\n";
         assert_eq!(read_test_run(false, stdout).counts, Counts { passed: 7, failed: 1 });
+    }
+
+    #[test]
+    fn node_runs_are_read_from_their_closing_lines() {
+        let stdout = "\u{2714} loads, all pass 7 (3 ms)\n\u{2139} tests 6\n\u{2139} pass 3\n\u{1b}[34m\u{2139} fail 1\u{1b}[39m\n\
+                      \u{2139} cancelled 1\n\u{2139} skipped 1\n\u{2139} todo 0\n\u{2139} duration_ms 12.5\n";
+        let expected = TestRun { counts: Counts { passed: 3, failed: 2 }, ignored: 1 };
+        assert_eq!(read_node_run(false, stdout), expected);
+        assert_eq!(read_node_run(true, "# pass 2\n# fail 0\n").counts, Counts { passed: 2, failed: 0 });
+        assert_eq!(read_node_run(false, "# pass 2\n# fail 0\n").counts, Counts { passed: 2, failed: 1 });
+        assert_eq!(read_node_run(true, "").counts, Counts { passed: 0, failed: 1 });
     }
 
     #[test]

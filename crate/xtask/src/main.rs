@@ -7,11 +7,12 @@
 //! |---|---|
 //! | `workspace` | where the repository and its build output are, and how to start `cargo` |
 //! | `process` | running programs: time limits, output that is both shown and kept |
-//! | `setup` | the tables of what the steps need, and their installation |
+//! | `setup` | the tables of what the commands need, and their installation |
 //! | `steps` | the steps of `cargo xtask test` |
 //! | `checks`, `files`, `modules` | the repository checks |
 //! | `counts` | reading test results, the closing line |
-//! | `lab` | the terminal lab |
+//! | `lab` | the lab: as a page, or in the terminal |
+//! | `web` | building, serving and testing the page |
 //! | `bench` | the two measurements |
 
 mod bench;
@@ -23,6 +24,7 @@ mod modules;
 mod process;
 mod setup;
 mod steps;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -33,11 +35,13 @@ use workspace::Workspace;
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  lab [args...]  build flash890 in release and open the lab in the terminal; arguments go to `flash890 lab`
-  bench          measure the linear layers beside ndarray, then run `flash890 bench`
-  test           run every check and every test; the last line is `N passed, N failed`
-  setup          install what `test` needs and this machine lacks
-  help           print this text
+  lab [--port N] [--no-open]  build the lab page, serve it on this machine and open it in the browser
+  lab --check                 build the page and run all its checks in a browser without a display
+  lab --terminal [args...]    print the lab in the terminal; arguments go to `flash890 lab`
+  bench                       measure the linear layers beside ndarray, then run `flash890 bench`
+  test                        run every check and every test; the last line is `N passed, N failed`
+  setup                       install what `test` needs and this machine lacks
+  help                        print this text
 ";
 
 /// Exit code of a command that ran and failed.
@@ -48,7 +52,7 @@ const WRONG_USAGE: u8 = 2;
 /// One command line, understood.
 #[derive(Debug, PartialEq, Eq)]
 enum Command {
-    Lab(Vec<String>),
+    Lab(lab::Lab),
     Bench,
     Test,
     Setup,
@@ -59,7 +63,7 @@ enum Command {
 fn parse(args: &[String]) -> Result<Command, String> {
     let (name, rest) = args.split_first().ok_or("a command is missing")?;
     let command = match name.as_str() {
-        "lab" => return Ok(Command::Lab(rest.to_vec())),
+        "lab" => return lab::parse(rest).map(Command::Lab),
         "bench" => Command::Bench,
         "test" => Command::Test,
         "setup" => Command::Setup,
@@ -79,11 +83,11 @@ fn run(command: Command) -> Result<u8, String> {
             print!("{USAGE}");
             Ok(0)
         }
-        Command::Lab(args) => lab::run(&Workspace::find()?, &args),
+        Command::Lab(request) => lab::run(&Workspace::find()?, request),
         Command::Bench => bench::run(&Workspace::find()?).map(|()| 0),
         Command::Test => Ok(if steps::run_all(&Workspace::find()?).is_success() { 0 } else { FAILED }),
         Command::Setup => {
-            let summary = setup::run(&Workspace::find()?)?;
+            let summary = setup::run(&Workspace::find()?, setup::Purpose::Tests)?;
             println!("{summary}");
             Ok(0)
         }
@@ -118,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn lab_passes_every_argument_through() {
-        let expected = ["--lang", "vi", "--help"].map(str::to_owned).to_vec();
-        assert_eq!(parse_line("lab --lang vi --help"), Ok(Command::Lab(expected)));
+    fn lab_reads_its_own_arguments() {
+        assert_eq!(parse_line("lab --check"), Ok(Command::Lab(lab::Lab::Check)));
+        assert!(parse_line("lab --no-such").unwrap_err().contains("`--no-such`"));
     }
 
     #[test]

@@ -7,18 +7,22 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::counts::{self, Counts};
-use crate::setup::{self, WASM_TARGET};
+use crate::counts::{self, Counts, TestRun};
+use crate::setup::{self, Purpose, WASM_TARGET};
 use crate::workspace::Workspace;
-use crate::{checks, process};
-
-/// The largest browser library that passes, in bytes before compression.
-const WASM_SIZE_LIMIT: u64 = 4_000_000;
+use crate::{checks, process, web};
 
 /// What a step found: its counts, and a note for its line in the summary.
 struct Outcome {
     counts: Counts,
     note: String,
+}
+
+impl From<TestRun> for Outcome {
+    fn from(run: TestRun) -> Self {
+        let ignored = if run.ignored == 0 { String::new() } else { format!(", {} IGNORED", run.ignored) };
+        Self { counts: run.counts, note: format!("{}{ignored}", run.counts) }
+    }
 }
 
 impl From<Result<String, String>> for Outcome {
@@ -31,7 +35,7 @@ impl From<Result<String, String>> for Outcome {
 type Step = (&'static str, fn(&Workspace) -> Outcome);
 
 const STEPS: &[Step] = &[
-    ("setup", |workspace| setup::run(workspace).into()),
+    ("setup", |workspace| setup::run(workspace, Purpose::Tests).into()),
     ("repository", |workspace| checks::run(&workspace.root).into()),
     ("format", |workspace| quiet(&mut workspace.cargo(&["fmt", "--all", "--check"]))),
     ("clippy", |workspace| {
@@ -42,7 +46,11 @@ const STEPS: &[Step] = &[
         quiet(&mut workspace.cargo(&lib))
     }),
     ("documentation", |workspace| document(workspace)),
-    ("browser library", |workspace| build_browser_library(workspace).into()),
+    ("page", |workspace| web::build(workspace).map(|page| page.summary).into()),
+    ("types of the page", |workspace| web::check::types(workspace).into()),
+    ("browser tests", |workspace| {
+        web::check::browser_tests(workspace).map_or_else(|why| Err(why).into(), Outcome::from)
+    }),
     ("tests", |workspace| run_tests(workspace)),
 ];
 
@@ -81,33 +89,7 @@ fn document(workspace: &Workspace) -> Outcome {
     quiet(doc.env("RUSTDOCFLAGS", format!("{flags} -D warnings").trim_start()))
 }
 
-/// Builds the library as the browser will load it, and measures it.
-fn build_browser_library(workspace: &Workspace) -> Result<String, String> {
-    process::run(&mut workspace.cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "flash890",
-        "--lib",
-        "--target",
-        WASM_TARGET,
-    ]))?;
-    let file = workspace.target_dir.join(WASM_TARGET).join("release").join("flash890.wasm");
-    let size = std::fs::metadata(&file).map_err(|error| format!("cannot measure {}: {error}", file.display()))?.len();
-    check_size(size)
-}
-
-/// Compares the size in bytes with the limit.
-fn check_size(bytes: u64) -> Result<String, String> {
-    let report = format!(
-        "flash890.wasm: {:.2} MB before compression, limit {:.2} MB",
-        bytes as f64 / 1e6,
-        WASM_SIZE_LIMIT as f64 / 1e6
-    );
-    if bytes <= WASM_SIZE_LIMIT { Ok(report) } else { Err(report) }
-}
-
-/// Unit, integration and documentation tests of the workspace. The only step that counts more than one.
+/// Unit, integration and documentation tests of the workspace. Like the browser tests, it counts each of them.
 fn run_tests(workspace: &Workspace) -> Outcome {
     let mut cargo = workspace.cargo(&["test", "--workspace", "--no-fail-fast"]);
     if std::env::var_os("XDG_RUNTIME_DIR").is_none() {
@@ -116,11 +98,7 @@ fn run_tests(workspace: &Workspace) -> Outcome {
     }
     match process::show_and_keep(&mut cargo) {
         Err(problem) => Err(problem).into(),
-        Ok((succeeded, stdout)) => {
-            let run = counts::read_test_run(succeeded, &stdout);
-            let ignored = if run.ignored == 0 { String::new() } else { format!(", {} IGNORED", run.ignored) };
-            Outcome { counts: run.counts, note: format!("{}{ignored}", run.counts) }
-        }
+        Ok((succeeded, stdout)) => counts::read_test_run(succeeded, &stdout).into(),
     }
 }
 
@@ -145,10 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn the_size_limit_is_inclusive() {
-        assert!(check_size(WASM_SIZE_LIMIT).is_ok());
-        let report = check_size(WASM_SIZE_LIMIT + 1).unwrap_err();
-        assert!(report.contains("limit 4.00 MB"), "{report}");
+    fn ignored_tests_show_in_the_note() {
+        let run = TestRun { counts: Counts { passed: 3, failed: 0 }, ignored: 2 };
+        assert_eq!(Outcome::from(run).note, "3 passed, 0 failed, 2 IGNORED");
     }
 
     #[test]

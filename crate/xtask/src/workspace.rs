@@ -31,6 +31,11 @@ impl Workspace {
         Ok(Self { root: path("workspace_root")?, target_dir: path("target_directory")? })
     }
 
+    /// The native program, as a release build leaves it.
+    pub(crate) fn program(&self) -> PathBuf {
+        self.target_dir.join("release").join(format!("flash890{}", std::env::consts::EXE_SUFFIX))
+    }
+
     /// A cargo command in the root of the repository.
     pub(crate) fn cargo(&self, args: &[&str]) -> Command {
         let mut command = Command::new(cargo());
