@@ -10,6 +10,7 @@ mod record;
 mod scratch;
 mod state;
 mod tail;
+mod transfer;
 mod vision;
 mod weights;
 
@@ -291,7 +292,7 @@ impl GpuModel {
             trace.engram_ids.push((*layer, ids));
             memory.push((*layer, rows));
         }
-        let kept = history.len().min(most - 1);
+        let kept = history.len().min(most - 1 + MOST_ROWS);
         history.drain(..history.len() - kept);
         Ok(memory)
     }
