@@ -12,6 +12,7 @@
 //! separate planes, as the shaders read them. What is quantised here is what every reader sees: nothing keeps a finer copy.
 
 use super::b3b_compressor::Partial;
+use super::rollback::{Displaced, Undo};
 use crate::config::Config;
 use crate::numerics::precision::Precision;
 use crate::numerics::quant;
@@ -130,6 +131,26 @@ impl Plane {
         }
     }
 
+    /// Copies row `from` of `other`, which has the same format and width, into place `index` as it is stored.
+    pub fn copy_row(&mut self, index: usize, other: &Plane, from: usize) {
+        if self.format == Format::F32 {
+            let width = self.width;
+            self.values[index * width..][..width].copy_from_slice(&other.values[from * width..][..width]);
+            return;
+        }
+        let (codes, scales) = Self::row_bytes(self.format, self.width);
+        self.codes[index * codes..][..codes].copy_from_slice(&other.codes[from * codes..][..codes]);
+        self.scales[index * scales..][..scales].copy_from_slice(&other.scales[from * scales..][..scales]);
+    }
+
+    /// Row `index` alone, as it is stored.
+    pub fn row(&self, index: usize) -> Plane {
+        let mut row = Plane::new(self.format, self.width);
+        row.resize(1);
+        row.copy_row(0, self, index);
+        row
+    }
+
     /// Dequantises rows `first..` as `[len - first, width]`.
     pub fn read_from(&self, first: usize) -> Vec<f32> {
         let mut out = vec![0.0; (self.len() - first) * self.width];
@@ -140,13 +161,24 @@ impl Plane {
     }
 }
 
-/// The last `window` rows of one layer; position `p` lies in slot `p mod window`.
-#[derive(Debug, Clone, PartialEq)]
+/// The last `window` rows of one layer; position `p` lies in slot `p mod window`. Two rings are equal if they hold the same rows of the same
+/// positions in the same bytes, whatever lies in slots that nothing sees.
+#[derive(Debug, Clone)]
 pub struct Ring {
-    plane: Plane,
+    pub(super) plane: Plane,
     window: usize,
-    start: usize,
-    end: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// What writing has displaced since a speculation began.
+    pub(super) displaced: Option<Vec<Displaced>>,
+}
+
+impl PartialEq for Ring {
+    fn eq(&self, other: &Self) -> bool {
+        self.window == other.window
+            && self.positions() == other.positions()
+            && self.positions().all(|p| self.plane.row(self.slot(p)) == other.plane.row(other.slot(p)))
+    }
 }
 
 impl Ring {
@@ -154,7 +186,31 @@ impl Ring {
     pub fn new(format: Format, width: usize, window: usize) -> Self {
         let mut plane = Plane::new(format, width);
         plane.resize(window);
-        Ring { plane, window, start: 0, end: 0 }
+        Ring { plane, window, start: 0, end: 0, displaced: None }
+    }
+
+    /// A ring that holds the rows of `positions`, at most `window` of them, from another ring's rows: position `p` lies in row `p mod len` of
+    /// `rows`, which has at least as many.
+    pub fn from_rows(rows: &Plane, window: usize, positions: std::ops::Range<usize>) -> Self {
+        let mut ring = Ring::new(rows.format, rows.width, window);
+        for position in positions.clone() {
+            ring.plane.copy_row(position % window, rows, position % rows.len());
+        }
+        (ring.start, ring.end) = (positions.start, positions.end);
+        ring
+    }
+
+    /// The rows as another ring of `slots` rows, at least as many, holds them; what holds no row is zero.
+    pub fn to_rows(&self, slots: usize) -> Plane {
+        let mut rows = Plane::new(self.plane.format, self.plane.width);
+        rows.resize(slots);
+        self.positions().for_each(|p| rows.copy_row(p % slots, &self.plane, self.slot(p)));
+        rows
+    }
+
+    /// Storage format and elements per row.
+    pub fn shape(&self) -> (Format, usize) {
+        (self.plane.format, self.plane.width)
     }
 
     /// Positions that hold a row, oldest first: at most `window`, ending with the newest.
@@ -170,6 +226,10 @@ impl Ring {
     /// Writes the row of `position`. Positions come in order; after a gap everything older counts as absent, so that no row of an earlier
     /// run can leak in (section 4.5a, step 5).
     pub fn write(&mut self, position: usize, row: &[f32]) {
+        if let Some(displaced) = &mut self.displaced {
+            let row = self.plane.row(position % self.window);
+            displaced.push(Displaced { positions: self.start..self.end, row });
+        }
         if position != self.end {
             self.start = position;
         }
@@ -197,6 +257,8 @@ impl Ring {
 /// Global KV of one source layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceCache {
+    /// Tokens per entry, at least 1.
+    pub ratio: usize,
     /// Compressed entries, key and value in one.
     pub entries: Plane,
     /// Index keys, one per entry.
@@ -205,8 +267,8 @@ pub struct SourceCache {
     pub partial: Partial,
 }
 
-/// Everything that a sequence carries from one call to the next (section 4.7).
-#[derive(Debug, Clone, PartialEq)]
+/// Everything that a sequence carries from one call to the next (section 4.7). A speculation that is open is no part of what it equals.
+#[derive(Debug, Clone)]
 pub struct State {
     /// Tokens fed so far; the next token has this position.
     pub position: usize,
@@ -218,6 +280,18 @@ pub struct State {
     pub engram_history: Vec<Option<u32>>,
     /// Window ring of each DSpark stage.
     pub draft_windows: Vec<Ring>,
+    /// What it takes to go back; see [`State::begin`].
+    pub(super) undo: Option<Undo>,
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        self.position == other.position
+            && self.windows == other.windows
+            && self.sources == other.sources
+            && self.engram_history == other.engram_history
+            && self.draft_windows == other.draft_windows
+    }
 }
 
 impl State {
@@ -227,6 +301,7 @@ impl State {
         let ring = || Ring::new(pick(Format::Fp8), config.head_dim, config.window_size);
         let source = |layer: usize| {
             config.kv_source_layers.contains(&layer).then(|| SourceCache {
+                ratio: config.ratio(layer).max(1),
                 entries: Plane::new(pick(Format::Kv4), config.head_dim),
                 keys: Plane::new(pick(Format::Idx4), config.index_head_dim),
                 partial: Partial::default(),
@@ -238,6 +313,7 @@ impl State {
             sources: (0..config.n_layers).map(source).collect(),
             engram_history: Vec::new(),
             draft_windows: (0..config.n_mtp_layers).map(|_| ring()).collect(),
+            undo: None,
         }
     }
 
@@ -270,84 +346,5 @@ pub fn kv_bytes(config: &Config, tokens: u64) -> (u64, u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn record_sizes() {
-        assert_eq!(Plane::row_bytes(Format::Kv4, 512), (256, 32));
-        assert_eq!(Plane::row_bytes(Format::Idx4, 128), (64, 4));
-        assert_eq!(Plane::row_bytes(Format::Fp8, 512), (512, 16));
-    }
-
-    /// Every row of the table in section 8.2.
-    #[test]
-    fn bytes_by_context() {
-        let config = Config::flash();
-        #[rustfmt::skip]
-        let table: [(u64, u64, u64); 8] = [
-            (1_023, 736_128, 173_808), (4_096, 2_949_120, 696_320), (16_384, 11_796_480, 2_785_280),
-            (65_536, 47_185_920, 11_141_120), (131_072, 94_371_840, 22_282_240), (262_144, 188_743_680, 44_564_480),
-            (1_000_000, 720_000_000, 170_000_000), (1_048_576, 754_974_720, 178_257_920),
-        ];
-        for (tokens, kv, keys) in table {
-            assert_eq!(kv_bytes(&config, tokens), (kv, keys), "{tokens} tokens");
-        }
-        assert_eq!(kv_bytes(&config, 1), (288, 68));
-        assert_eq!(kv_bytes(&config, 2), (1_440, 340));
-        assert_eq!(config.kv_bytes_per_token(), 890.0);
-    }
-
-    #[test]
-    fn bytes_kept_besides() {
-        let config = Config::flash();
-        let state = State::new(&config, Precision::Released);
-        assert_eq!(state.windows.iter().map(Ring::bytes).sum::<usize>(), 2_703_360);
-        assert_eq!(state.ring_bytes(), 2_906_112);
-        assert_eq!(State::partial_bytes(&config), 24_576);
-    }
-
-    /// A plane filled token by token holds what the formula says, for odd lengths too.
-    #[test]
-    fn planes_hold_what_the_formula_says() {
-        let config = Config::flash();
-        let mut state = State::new(&config, Precision::Released);
-        for token in 1..=9u64 {
-            for &layer in &config.kv_source_layers {
-                if token.is_multiple_of(config.ratio(layer) as u64) {
-                    let source = state.sources[layer].as_mut().unwrap();
-                    source.entries.extend(&vec![token as f32; config.head_dim]);
-                    source.keys.extend(&vec![token as f32; config.index_head_dim]);
-                }
-            }
-            let (kv, keys) = kv_bytes(&config, token);
-            assert_eq!(state.kv_bytes() as u64, kv + keys);
-        }
-    }
-
-    #[test]
-    fn ring_keeps_the_last_rows_and_forgets_across_gaps() {
-        let mut ring = Ring::new(Format::F32, 1, 8);
-        (0..14).for_each(|p| ring.write(p, &[p as f32]));
-        assert_eq!(ring.positions(), 6..14);
-        assert_eq!(ring.read(6..14), (6..14).map(|p| p as f32).collect::<Vec<_>>());
-        assert_eq!(ring.slot(13), 5);
-        ring.write(20, &[20.0]);
-        assert_eq!(ring.positions(), 20..21);
-        ring.write(21, &[21.0]);
-        assert_eq!(ring.read(20..22), [20.0, 21.0]);
-    }
-
-    /// Storing codes and scales loses nothing against the dequantised values (section 8.4): writing what was read gives the same values.
-    #[test]
-    fn stored_rows_read_the_same_twice() {
-        let row: Vec<f32> = (0..512).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.0625).collect();
-        for format in [Format::Fp8, Format::Kv4, Format::Idx4] {
-            let mut plane = Plane::new(format, 512);
-            plane.extend(&row);
-            let read = plane.read_from(0);
-            assert!(read.iter().all(|&v| crate::numerics::bf16::round(v) == v), "{format:?} is not bf16");
-            assert_ne!(read, row, "{format:?} should lose something");
-        }
-    }
-}
+#[path = "b6a_kv_cache_tests.rs"]
+mod tests;

@@ -16,6 +16,7 @@ pub mod b6b_head_dspark;
 pub mod context;
 pub mod layer;
 pub mod mistake;
+pub mod rollback;
 pub mod tap;
 
 /// One block of the architecture.

@@ -14,7 +14,7 @@ use crate::blocks::context::Context;
 use crate::blocks::tap::Silent;
 use crate::config::{Config, Role};
 use crate::error::{Error, Result};
-use crate::model::Prefill;
+use crate::model::{Prefill, Reference};
 use crate::numerics::ops::{argmax, nmse};
 use crate::numerics::precision::Precision;
 use serde::Serialize;
@@ -180,7 +180,7 @@ pub struct KvComparison {
 /// # Errors
 /// As [`crate::model::Reference::prefill`].
 pub async fn compare_kv(run: &Run) -> Result<KvComparison> {
-    let mut model = run.model.clone();
+    let mut model = Reference::clone(&run.model);
     let released = model.context.kv == Precision::Released;
     let other = if released { Precision::F32 } else { Precision::Released };
     model.context = Context { kv: other, ..model.context };

@@ -29,10 +29,12 @@ pub const MAX_BYTES: u64 = 4 << 30;
 pub struct Run {
     /// The checkpoint; its config is the truth that the run is compared with.
     pub checkpoint: Arc<Checkpoint>,
+    /// Whether the GPU computed what [`super::on_gpu`] says; otherwise everything is the reference's.
+    pub on_gpu: bool,
     /// The loaded model.
-    pub model: Reference,
+    pub model: Arc<Reference>,
     /// Its tokenizer.
-    pub tokenizer: Tokenizer,
+    pub tokenizer: Arc<Tokenizer>,
     /// The prompt.
     pub prompt: Prompt,
     /// The picture, if there is one.
@@ -109,10 +111,24 @@ impl Run {
                 available: format!("{MAX_BYTES} bytes"),
             });
         }
-        let tokenizer = Tokenizer::from_json(checkpoint.tokenizer_json()?)?;
-        let model = Reference::load_with(checkpoint.clone(), context, &mut |_, _, _| {}).await?;
+        let tokenizer = Arc::new(Tokenizer::from_json(checkpoint.tokenizer_json()?)?);
+        let model = Arc::new(Reference::load_with(checkpoint.clone(), context, &mut |_, _, _| {}).await?);
         let (prompt, picture) = build(&model, &tokenizer, &request)?;
-        let at = followed(&prompt, request.token)?;
+        Self::follow(checkpoint, model, tokenizer, (prompt, picture), request.token).await
+    }
+
+    /// Runs a prompt on a model that is loaded, and follows `token`, or the last position.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if that position is not in the prompt, and what the run says.
+    pub async fn follow(
+        checkpoint: Arc<Checkpoint>,
+        model: Arc<Reference>,
+        tokenizer: Arc<Tokenizer>,
+        (prompt, picture): (Prompt, Option<Seen>),
+        token: Option<usize>,
+    ) -> Result<Self> {
+        let at = followed(&prompt, token)?;
 
         let mut seen = Everything::default();
         let mut state = model.state();
@@ -147,6 +163,7 @@ impl Run {
         Ok(Run {
             layer: checkpoint.config.last_kv_source().unwrap_or(0),
             checkpoint,
+            on_gpu: false,
             model,
             tokenizer,
             prompt,
@@ -232,7 +249,7 @@ fn followed(prompt: &Prompt, token: Option<usize>) -> Result<usize> {
     }
 }
 
-async fn feed(
+pub(super) async fn feed(
     model: &Reference,
     state: &mut State,
     prompt: &Prompt,

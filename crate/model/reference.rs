@@ -107,6 +107,8 @@ pub(super) enum Given<'a> {
     Nothing,
     /// Global KV is written already, and these are the window rows (the tail's first layer).
     Window(&'a Tail),
+    /// Global KV is written already; window rows and open groups are made again.
+    Stored,
     /// Global KV and selection of a golden file.
     Forced(&'a Forced),
 }
@@ -266,6 +268,7 @@ impl Reference {
             }
             memory.insert(index, rows);
         }
+        state.keep_history(&history[before..]);
         let kept = history.len().min(config.engram_max_ngram_size - 1);
         state.engram_history = history.split_off(history.len() - kept);
         Ok(memory)

@@ -66,7 +66,7 @@ impl Reference {
         let norm = &self.layers[index].layer.attn_norm;
         let x = crate::blocks::layer::collapse_and_norm(&self.context, &rows.streams, &rows.pre, norm, rows.n());
         let x_quantised = self.context.numerics.activation(&x);
-        self.write_caches(index, rows.start, &x, &x_quantised, state, observer)
+        self.write_caches(index, rows.start, &x, &x_quantised, state, false, observer)
     }
 
     /// Step 5e: caches, selection, attention; `x` `[n, dim]` to `[n, dim]`.
@@ -87,7 +87,10 @@ impl Reference {
         let stale = self.stale_keys(index, rows, state);
         let window = match given {
             Given::Window(tail) => WindowRows { rows: tail.window_rows.clone(), start: tail.window_start },
-            _ => self.write_caches(index, rows.start, x, &x_quantised, state, observer),
+            _ => {
+                let stored = matches!(given, Given::Stored);
+                self.write_caches(index, rows.start, x, &x_quantised, state, stored, observer)
+            }
         };
         let qr = attention::low_rank_query(context, core, &x_quantised, n);
         let q = attention::queries(context, core, &qr, n, rows.start, index);
@@ -128,7 +131,9 @@ impl Reference {
         attention::output(context, core, &heads, n)
     }
 
-    /// Writes window rows, and at a KV source entries and keys, of rows from position `start`. Returns the window that their queries see.
+    /// Writes window rows, and at a KV source entries and keys unless they are `stored` already, of rows from position `start`. Returns the
+    /// window that their queries see.
+    #[allow(clippy::too_many_arguments)]
     fn write_caches(
         &self,
         index: usize,
@@ -136,6 +141,7 @@ impl Reference {
         x: &[f32],
         x_quantised: &[f32],
         state: &mut State,
+        stored: bool,
         observer: &mut dyn Observer,
     ) -> WindowRows {
         let (context, config) = (&self.context, self.config());
@@ -154,13 +160,21 @@ impl Reference {
         let seen = &window.rows[old.len() * config.head_dim..];
         observe(observer, Tap::WindowKv, index, &[n, config.head_dim], seen);
 
-        if let (Some(weights), Some(source)) = (&self.layers[index].compressor, &mut state.sources[index]) {
-            let ratio = config.ratio(index);
-            let latents = compressor::compress(context, weights, x, n, &mut source.partial);
-            let first = source.entries.len();
-            source.entries.extend(&compressor::entries(context, &latents, first, ratio));
-            source.keys.extend(&compressor::index_keys(context, weights, &latents, first, ratio));
-            show_entries(index, source, first, &latents, observer);
+        if let Some(weights) = &self.layers[index].compressor {
+            // One by one where the open group after each token has to be remembered; the bits are the same.
+            let step = if state.is_speculating() { 1 } else { n };
+            let mut latents = Vec::new();
+            for x in x.chunks_exact(step * config.dim) {
+                let Some(source) = &mut state.sources[index] else { return window };
+                latents.extend(compressor::compress(context, weights, x, step, &mut source.partial));
+                state.keep_partial(index);
+            }
+            if let Some(source) = state.sources[index].as_mut().filter(|_| !stored) {
+                let (ratio, first) = (source.ratio, source.entries.len());
+                source.entries.extend(&compressor::entries(context, &latents, first, ratio));
+                source.keys.extend(&compressor::index_keys(context, weights, &latents, first, ratio));
+                show_entries(index, source, first, &latents, observer);
+            }
         }
         window
     }

@@ -9,6 +9,7 @@ mod invariance;
 mod released;
 mod tail;
 mod taps;
+mod transfer;
 
 use flash890::blocks::b1a_input::Prompt;
 use flash890::blocks::tap::Silent;

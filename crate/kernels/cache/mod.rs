@@ -69,6 +69,23 @@ impl GpuPlane {
         Ok(plane)
     }
 
+    /// Writes rows to the first places, in the bytes of the reference. The plane has the same format and width, and no more rows.
+    pub fn write(&self, gpu: &Gpu, plane: &Plane) {
+        let write = |tensor: &Tensor, bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            if !bytes.is_empty() {
+                gpu.queue.write_buffer(&tensor.buffer, 0, &bytes);
+            }
+        };
+        if self.format == Format::F32 {
+            write(&self.codes, bytemuck::cast_slice(&plane.values));
+        } else {
+            write(&self.codes, &plane.codes);
+            write(&self.scales, &plane.scales);
+        }
+    }
+
     fn codes_as_f32(&self) -> Tensor {
         Tensor { element: Element::F32, shape: vec![self.capacity, self.width], ..self.codes.clone() }
     }

@@ -14,6 +14,8 @@ crate::uniform_struct! {
     pub struct PoolPairs {
         /// Channels.
         pub width: u32,
+        /// Groups whose first tokens are kept.
+        pub slots: u32,
     }
 }
 
@@ -34,13 +36,15 @@ pub const KERNEL: Kernel = Kernel {
     overrides: &["ROUND"],
 };
 
-/// Records the pooling of `values`, `scores` `[n, width]` with what waits in `open_value`, `open_score` `[width]` into `pooled` `[pairs, width]`.
+/// Records the pooling of `values`, `scores` `[n, width]` with what waits in `open_value`, `open_score` `[slots, width]` into `pooled`
+/// `[pairs, width]`. The first token of group `j` lies in slot `j mod slots`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
 pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 5], call: &Tensor, numerics: Precision) -> Result<()> {
     let [values, scores, open_value, open_score, pooled] = tensors;
-    let width = open_value.len() as u32;
+    let width = values.shape.last().map_or(0, |&width| width as u32);
+    let slots = open_value.len() as u32 / width.max(1);
     let bound = [values, scores, open_value, open_score, pooled, call];
-    planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &PoolPairs { width }, [width.div_ceil(64), 1, 1])
+    planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &PoolPairs { width, slots }, [width.div_ceil(64), 1, 1])
 }

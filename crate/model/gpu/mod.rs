@@ -11,6 +11,7 @@ mod scratch;
 mod state;
 mod tail;
 mod trace;
+mod transfer;
 mod vision;
 mod weights;
 
@@ -284,7 +285,7 @@ impl GpuModel {
             trace.engram_ids.push((*layer, ids));
             memory.push((*layer, rows));
         }
-        let kept = history.len().min(most - 1);
+        let kept = history.len().min(most - 1 + MOST_ROWS);
         history.drain(..history.len() - kept);
         Ok(memory)
     }

@@ -17,13 +17,16 @@ use std::rc::Rc;
 /// Entries that a fresh cache has room for; it doubles from there.
 const FIRST_ENTRIES: usize = 256;
 
+/// First tokens of groups that a source of pairs keeps: those of a whole call, so that the state can go back within it.
+pub(super) const OPEN_SLOTS: usize = 32;
+
 /// Global KV of one source.
 #[derive(Debug)]
 pub(super) struct GpuSource {
     pub(super) ratio: usize,
     pub(super) entries: GpuPlane,
     pub(super) keys: GpuPlane,
-    /// Value and score of a first token that waits for its second `[head_dim]`.
+    /// Values and scores of first tokens of groups `[OPEN_SLOTS, head_dim]`; that of group `j` lies in slot `j mod OPEN_SLOTS`.
     pub(super) open: [Tensor; 2],
 }
 
@@ -40,6 +43,7 @@ pub(super) struct Scores {
 pub struct GpuState {
     /// Tokens fed so far.
     pub position: usize,
+    /// Compressed ids before the next token, oldest first: as many as going back may need.
     pub(super) engram_history: Vec<Option<u32>>,
     pub(super) rings: Vec<GpuPlane>,
     pub(super) sources: BTreeMap<usize, GpuSource>,
@@ -55,6 +59,9 @@ pub struct GpuState {
     pub(super) decoder_oldest: usize,
     /// Window of the last KV source while a tail runs; made for the first tail.
     pub(super) tail_ring: Option<GpuPlane>,
+    /// Where going back ends: before it, rows or groups are missing. And the end of the longest sequence that the rings have seen.
+    pub(super) rewind_from: usize,
+    pub(super) written: usize,
     scratch: BTreeMap<usize, Scratch>,
     /// Tokens that the caches have room for.
     capacity: usize,
@@ -72,7 +79,7 @@ impl GpuState {
             let plane = |what: &str, format, width| {
                 GpuPlane::new(gpu, &format!("{what} of layer {layer}"), pick(format), width, rows)
             };
-            let open = |what: &str| Tensor::zeros(gpu, what, Element::F32, &[config.head_dim]);
+            let open = |what: &str| Tensor::zeros(gpu, what, Element::F32, &[OPEN_SLOTS, config.head_dim]);
             sources.insert(
                 layer,
                 GpuSource {
@@ -95,6 +102,8 @@ impl GpuState {
             drafting: Drafting::new(gpu, config, kv, slots)?,
             decoder_oldest: 0,
             tail_ring: None,
+            rewind_from: 0,
+            written: 0,
             scratch: BTreeMap::new(),
             capacity: FIRST_ENTRIES,
         })
