@@ -130,6 +130,21 @@ impl Error {
         }
     }
 
+    /// What kind of thing is wrong, in a word, for a page that has its own sentence for each: `usage`, `prompt`, `picture`, `does-not-fit`,
+    /// `gpu`, `io`, `integrity`, `internal`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::Usage(_) => "usage",
+            Error::Prompt(_) => "prompt",
+            Error::Picture(_) => "picture",
+            Error::DoesNotFit { .. } => "does-not-fit",
+            Error::Gpu(_) => "gpu",
+            Error::Io { .. } => "io",
+            Error::NotFiniteActivation { .. } => "internal",
+            _ => "integrity",
+        }
+    }
+
     /// Shorthand for [`Error::Config`].
     pub fn config(key: impl Into<String>, problem: impl Into<String>) -> Self {
         Error::Config { key: key.into(), problem: problem.into() }

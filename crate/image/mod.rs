@@ -7,8 +7,8 @@
 //!                    +---plan-----+--token_types--> START (IMAGE.. NEW_LINE).. END
 //! ```
 //!
-//! Only [`decode()`] depends on a decoder library, and only natively: a browser decodes by itself (`createImageBitmap`)
-//! and hands over an [`Rgb`]. Everything after that is the same code on both, to the bit.
+//! Only [`decode()`] depends on a decoder library. A browser could decode by itself, but may convert colours on the way; so the same
+//! decoder runs there, and everything is equal on both, to the bit.
 //!
 //! ```
 //! use flash890::image::{Rgb, fit, patches, plan, token_types};
@@ -27,14 +27,12 @@
 //! ```
 
 mod bicubic;
-#[cfg(not(target_arch = "wasm32"))]
 mod decode;
 mod layout;
 mod patches;
 mod plan;
 
 pub use bicubic::{fit, resize};
-#[cfg(not(target_arch = "wasm32"))]
 pub use decode::decode;
 pub use layout::{TokenType, token_types};
 pub use patches::{Patches, patches};

@@ -4,19 +4,24 @@
 //! languages ([`content`]), [`terminal`] prints them. JSON is `content` as it is; a page renders the same.
 
 mod again;
+pub mod agree;
 pub mod chapters;
 pub mod content;
+pub mod desk;
 pub mod figure;
 pub mod golden;
 mod labels;
 pub mod lang;
+pub mod on_gpu;
 pub mod page;
 pub mod parity;
+pub mod pictures;
 pub mod prompt;
 pub mod record;
 pub mod recorded;
 pub mod run;
 pub mod terminal;
+pub mod timing;
 
 use crate::config::Config;
 use crate::numerics::precision::Precision;
@@ -61,9 +66,13 @@ fn about(run: &Run) -> Vec<Text> {
         Precision::Released => Text::new("bộ đệm KV lượng tử hoá như bản phát hành", "KV cache quantised as released"),
         Precision::F32 => Text::new("bộ đệm KV giữ f32", "KV cache kept in f32"),
     };
+    let by = match run.on_gpu {
+        true => Text::new("GPU", "the GPU"),
+        false => Text::new("CPU (bản tham chiếu)", "the CPU reference"),
+    };
     about.push(Text::of(
-        format!("tính bằng CPU (bản tham chiếu) với f32, {}", kv.vi),
-        format!("computed by the CPU reference in f32, {}", kv.en),
+        format!("tính bằng {} với f32, {}", by.vi, kv.vi),
+        format!("computed by {} in f32, {}", by.en, kv.en),
     ));
     if let Some(Seen { generated: true, .. }) = run.picture {
         about.push(Text::new("ảnh do lab tự vẽ", "the picture is drawn by the lab"));

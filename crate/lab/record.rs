@@ -38,6 +38,11 @@ impl Tensors {
         row.iter().filter_map(|&id| usize::try_from(id).ok()).collect()
     }
 
+    /// Takes over all tensors of `newer`.
+    pub fn replace(&mut self, newer: Tensors) {
+        self.0.extend(newer.0);
+    }
+
     /// Every tensor, in the order in which a token meets the taps.
     pub fn iter(&self) -> impl Iterator<Item = (Tap, usize, &Recorded)> {
         self.0.iter().map(|(&(tap, layer), tensor)| (tap, layer, tensor))
@@ -56,7 +61,7 @@ pub fn last_row_only(tap: Tap) -> bool {
     matches!(tap, Tap::Query | Tap::Heads)
 }
 
-/// Keeps every tensor of a call; of those with [`last_row_only`], the last row.
+/// Keeps every tensor, chunk after chunk; of those with [`last_row_only`], the last row.
 #[derive(Debug, Default)]
 pub(super) struct Everything {
     tensors: BTreeMap<(Tap, usize), Recorded>,
@@ -75,11 +80,21 @@ impl Observer for Everything {
             from = (shape[0] - 1) * width;
             shape[0] = 1;
         }
-        let (f32, i64) = match values {
-            Values::F32(values) => (values[from..].to_vec(), Vec::new()),
-            Values::I64(values) => (Vec::new(), values[from..].to_vec()),
+        let (f32, i64): (&[f32], &[i64]) = match values {
+            Values::F32(values) => (&values[from..], &[]),
+            Values::I64(values) => (&[], &values[from..]),
         };
-        self.tensors.insert((tap, layer), Recorded { shape, f32, i64 });
+        let same_call = !last_row_only(tap) && !matches!(tap, Tap::AttnWeights | Tap::HeadsRotated);
+        match self.tensors.get_mut(&(tap, layer)) {
+            Some(kept) if same_call && kept.shape[1..] == shape[1..] => {
+                kept.shape[0] += shape[0];
+                kept.f32.extend_from_slice(f32);
+                kept.i64.extend_from_slice(i64);
+            }
+            _ => {
+                self.tensors.insert((tap, layer), Recorded { shape, f32: f32.to_vec(), i64: i64.to_vec() });
+            }
+        }
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Run {
     pub tokenizer: Arc<Tokenizer>,
     /// The prompt.
     pub prompt: Prompt,
+    /// Positions of the prompt that the reader gave; what follows was written by the model.
+    pub prompt_length: usize,
     /// The picture, if there is one.
     pub picture: Option<Seen>,
     /// Position of the followed token.
@@ -166,6 +168,7 @@ impl Run {
             on_gpu: false,
             model,
             tokenizer,
+            prompt_length: prompt.len(),
             prompt,
             picture,
             at,
@@ -225,6 +228,11 @@ impl Run {
     pub fn accepted(&self) -> usize {
         let Some((draft, _)) = &self.draft else { return 0 };
         draft.ids.iter().zip(self.verdicts()).take_while(|&(&id, main)| id == main).count()
+    }
+
+    /// The prompt without what was written behind it.
+    pub fn own_prompt(&self) -> Prompt {
+        cut(&self.prompt, self.prompt_length, self.config().dim).0
     }
 
     /// Positions that were recorded: up to the followed one.

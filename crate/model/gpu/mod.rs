@@ -49,7 +49,7 @@ fn capacity(n: usize) -> usize {
 }
 
 /// A model in GPU memory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct GpuModel {
     /// Config and roundings.
     pub context: Context,
@@ -60,13 +60,13 @@ pub struct GpuModel {
     head: GpuHead,
     drafter: Option<GpuDrafter>,
     hashes: Vec<(usize, Hash)>,
-    pipelines: RefCell<Pipelines>,
+    pipelines: Rc<RefCell<Pipelines>>,
     input: Input,
     checkpoint: Arc<Checkpoint>,
 }
 
 /// What pictures need: the learned rows that frame them, which stay on the CPU, and the vision tower.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Input {
     marks: [Vec<f32>; 3],
     vision: Option<GpuVision>,
@@ -123,7 +123,7 @@ impl GpuModel {
             head,
             drafter,
             hashes,
-            pipelines: RefCell::default(),
+            pipelines: Rc::default(),
             input,
             checkpoint,
         })
@@ -151,6 +151,13 @@ impl GpuModel {
             return Err(Error::Prompt("the prompt has a picture, but this checkpoint has no vision tower".into()));
         };
         vision.see(&self.gpu, &self.pipelines, self.context.numerics, patches, taps, trace).await
+    }
+
+    /// The same model with other caches. Weights lie on the GPU once, whoever reads them.
+    pub fn with_kv(&self, kv: Precision) -> Self {
+        let mut model = self.clone();
+        model.context.kv = kv;
+        model
     }
 
     /// The state before the first token.

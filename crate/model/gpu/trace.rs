@@ -44,16 +44,18 @@ impl Trace {
                 observer.see(Tap::EngramRows, *layer, &[ids.len() / columns, columns], Values::I64(ids));
             }
         }
+        // Later chunks see more entries. All rows of scores get the width of the last, so that they are one tensor.
+        let end = self.tensors.iter().map(|traced| traced.start + traced.rows).max().unwrap_or(0);
         for traced in &self.tensors {
             if let Some(tap) = Tap::ALL.into_iter().find(|tap| tap.name() == traced.name) {
-                traced.show(tap, config, observer);
+                traced.show(tap, config, end, observer);
             }
         }
     }
 }
 
 impl Traced {
-    fn show(&self, tap: Tap, config: &Config, observer: &mut dyn Observer) {
+    fn show(&self, tap: Tap, config: &Config, end: usize, observer: &mut dyn Observer) {
         let (n, layer) = (self.rows, self.layer);
         if n == 0 || !observer.wants(tap, layer) {
             return;
@@ -78,10 +80,12 @@ impl Traced {
                 f32s(&[new, row], &self.values[..new * row]);
             }
             Tap::IndexScores => {
-                let entries = ((self.start + n) / ratio).min(row);
-                let hidden = |&score: &f32| if score <= -3.0e38 { f32::NEG_INFINITY } else { score };
-                let scores: Vec<f32> =
-                    self.values.chunks_exact(row).flat_map(|row| row[..entries].iter().map(hidden)).collect();
+                let (entries, own) = (end / ratio, ((self.start + n) / ratio).min(row));
+                let mut scores = vec![f32::NEG_INFINITY; n * entries];
+                for (scores, row) in scores.chunks_exact_mut(entries.max(1)).zip(self.values.chunks_exact(row)) {
+                    let visible = row[..own].iter().zip(scores).filter(|(score, _)| **score > -3.0e38);
+                    visible.for_each(|(score, place)| *place = *score);
+                }
                 f32s(&[n, entries], &scores);
             }
             // A mark per block becomes a list.

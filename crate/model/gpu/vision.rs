@@ -31,7 +31,7 @@ use std::ops::Range;
 const SUBMIT: usize = 16_384;
 
 /// Weights of the tower and the aligner in GPU memory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GpuVision {
     config: VisionConfig,
     patch_embed: Biased,
@@ -41,14 +41,14 @@ pub(super) struct GpuVision {
 }
 
 /// A linear layer with a bias.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Biased {
     weight: GpuMatrix,
     bias: Tensor,
 }
 
 /// One ViT block.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct GpuVitBlock {
     norm1: Tensor,
     norm2: Tensor,

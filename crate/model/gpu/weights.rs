@@ -11,7 +11,7 @@ use crate::model::reference::Backbone;
 use crate::numerics::linear::{BLOCK, Matrix};
 
 /// Mixes of one sub-layer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GpuHyper {
     pub(super) projection: Tensor,
     pub(super) scale: Tensor,
@@ -19,7 +19,7 @@ pub(super) struct GpuHyper {
 }
 
 /// The chosen experts' weights: FP4 of all experts, one after the other.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GpuExperts {
     /// w1 above w3 `[experts, 2 inter, dim / 2]` and scales.
     pub(super) up: (Tensor, Tensor),
@@ -33,7 +33,7 @@ pub(super) struct GpuExperts {
 }
 
 /// The n-gram memory's projection and gate.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GpuEngram {
     pub(super) wkv: GpuMatrix,
     pub(super) q_weight: Tensor,
@@ -41,7 +41,7 @@ pub(super) struct GpuEngram {
 }
 
 /// A KV source's compressor and index key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GpuCompressor {
     pub(super) wkv: GpuMatrix,
     pub(super) wgate: Option<GpuMatrix>,
@@ -51,7 +51,7 @@ pub(super) struct GpuCompressor {
 }
 
 /// One backbone layer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GpuLayer {
     pub(super) hc_attn: GpuHyper,
     pub(super) hc_ffn: GpuHyper,
@@ -73,7 +73,7 @@ pub(super) struct GpuLayer {
 }
 
 /// DSpark's projection of the tapped layers, its stages, and its last norm; the Markov correction stays on the CPU.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GpuDrafter {
     pub(super) main_proj: GpuMatrix,
     pub(super) main_norm: Tensor,
@@ -101,7 +101,7 @@ impl GpuDrafter {
 }
 
 /// Final norm and head.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GpuHead {
     pub(super) norm: Tensor,
     pub(super) head: GpuMatrix,
