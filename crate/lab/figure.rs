@@ -61,7 +61,7 @@ pub struct PictureFigure {
     pub generated: bool,
     /// Pixels as given: width, height.
     pub given: [usize; 2],
-    /// Pixels after resizing: width, height.
+    /// Pixels of the canvas on which the resized picture lies: width, height, whole patches.
     pub fitted: [usize; 2],
     /// Side of a patch in pixels.
     pub patch: usize,
@@ -73,7 +73,7 @@ pub struct PictureFigure {
     pub cells: [usize; 2],
     /// Position of START; rows of cells with a NEW_LINE each follow, then END.
     pub start: usize,
-    /// A reduced copy to draw: width, height.
+    /// A reduced copy of the canvas to draw, at most 192 by 384 pixels: width, height.
     pub thumb: [usize; 2],
     /// Its pixels, RGB row by row, base64.
     pub rgb: String,

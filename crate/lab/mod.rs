@@ -4,6 +4,7 @@
 //! languages ([`content`]), [`terminal`] prints them. JSON is `content` as it is; a page renders the same.
 
 mod again;
+mod base64;
 pub mod chapters;
 pub mod content;
 pub mod figure;
