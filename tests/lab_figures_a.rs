@@ -3,13 +3,15 @@
 use flash890::blocks::tap::Tap;
 use flash890::image::Rgb;
 use flash890::lab::content::{Cell, Chapter, Table};
-use flash890::lab::figure::{EngramFigure, Figure, InputFigure, MixFigure, StreamsFigure};
+use flash890::lab::figure::{
+    CompressorFigure, EngramFigure, Figure, InputFigure, MixFigure, ScheduleFigure, StreamsFigure,
+};
 use flash890::lab::prompt::{Picture, Request};
 use flash890::lab::report;
 use flash890::lab::run::Run;
 use flash890::weights::{Checkpoint, tiny};
 use pollster::block_on;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 static LAB: LazyLock<Arc<Checkpoint>> = LazyLock::new(|| Arc::new(block_on(tiny::lab()).unwrap()));
 
@@ -19,19 +21,20 @@ fn run(text: &str, picture: Picture, token: Option<usize>) -> Run {
     block_on(Run::new(LAB.clone(), Request { text: text.into(), picture, token })).unwrap()
 }
 
-/// Prompts of one position and of two, one that ends with an open group, and tokens before, in and behind a picture.
-fn runs() -> Vec<Run> {
-    vec![
-        run("", Picture::None, None),
-        run("a", Picture::None, None),
-        run("ab", Picture::None, None),
-        run(TEXT, Picture::None, None),
-        run(TEXT, Picture::Generated, None),
-        run(TEXT, Picture::Generated, Some(0)),
-        run(TEXT, Picture::Generated, Some(5)),
-        run(TEXT, Picture::Generated, Some(13)),
-    ]
-}
+/// A text without and with a picture.
+static LONG: LazyLock<Mutex<Vec<Run>>> =
+    LazyLock::new(|| Mutex::new(vec![run(TEXT, Picture::None, None), run(TEXT, Picture::Generated, None)]));
+
+/// Prompts of one position, two and three, and tokens before, in and behind a picture.
+static SHORT: LazyLock<Mutex<Vec<Run>>> = LazyLock::new(|| {
+    let mut runs: Vec<Run> = ["", "a", "ab"].map(|text| run(text, Picture::None, None)).into();
+    runs.extend([0, 5, 11].map(|token| run("a b", Picture::Generated, Some(token))));
+    Mutex::new(runs)
+});
+
+/// One layer of every kind: window without and with Engram, full, reuse, full with Engram, the last of the encoder, the decoder's source,
+/// reindex, the last.
+const KINDS: [usize; 9] = [0, 1, 2, 5, 14, 19, 20, 24, 39];
 
 fn chapter(run: &Run, code: &str) -> Chapter {
     let chapter = report(run, Some(code)).chapters.remove(0);
@@ -45,12 +48,15 @@ fn chapter(run: &Run, code: &str) -> Chapter {
     chapter
 }
 
-/// Runs `check` on every prompt, and in every layer.
+/// Runs `check` in every layer of the long prompts, and in one of every kind of the short ones.
 fn everywhere(check: impl Fn(&Run)) {
-    for mut run in runs() {
-        for layer in 0..run.config().n_layers {
-            run.layer = layer;
-            check(&run);
+    for (runs, layers) in [(&LONG, (0..40).collect::<Vec<_>>()), (&SHORT, KINDS.to_vec())] {
+        for run in runs.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            assert_eq!(run.config().n_layers, 40);
+            for &layer in &layers {
+                run.layer = layer;
+                check(run);
+            }
         }
     }
 }
@@ -276,4 +282,133 @@ fn streams_lengths() {
         near(&wide(&figure.before), &lengths(&entering), 1e-4);
         near(&wide(&figure.after), &lengths(run.seen.row(Tap::Streams, run.layer, run.at)), 1e-4);
     });
+}
+
+fn schedule(run: &Run) -> (Chapter, ScheduleFigure) {
+    let chapter = chapter(run, "3A");
+    let Some(Figure::Schedule(figure)) = chapter.figure.clone() else { panic!("{:?}", chapter.figure) };
+    (chapter, figure)
+}
+
+/// Which layer ran for which position, and what that costs.
+#[test]
+fn schedule_of_layers() {
+    everywhere(|run| {
+        let (chapter, figure) = schedule(run);
+        let n = run.prompt.len();
+        assert_eq!((figure.positions, figure.tail, figure.decoder), (n, run.tail, 20));
+        assert_eq!((figure.first.len(), figure.by_layer.len()), (40, 40));
+        for (layer, &first) in figure.first.iter().enumerate() {
+            assert_eq!(first, if layer < 20 { 0 } else { n - run.tail }, "layer {layer}");
+            assert_eq!(run.tail_rows.indices(Tap::Rows, layer)[0], first as i64);
+        }
+        let first = figure.first[run.layer];
+        assert_eq!((chapter.inputs[0].shape[0], chapter.outputs[0].shape[0]), (n - first, n - first));
+
+        // Reading costs the encoder and a little of layer 20, writing all layers and more.
+        let (encoder, all): (u64, u64) = (figure.by_layer[..20].iter().sum(), figure.by_layer.iter().sum());
+        assert!(figure.read > encoder && figure.read < encoder + figure.by_layer[20] && figure.write > all);
+        assert!((7.5e9..8.5e9).contains(&(figure.released[0] as f64)), "{:?}", figure.released);
+        assert!((15.5e9..16.5e9).contains(&(figure.released[1] as f64)), "{:?}", figure.released);
+        let parameters = &chapter.tables[2];
+        assert_eq!(numbers(parameters, 0, 1)[..2], [figure.read, figure.write].map(|count| count as f64));
+        assert_eq!(numbers(parameters, 1, 1)[..2], figure.released.map(|count| count as f64));
+        let chosen = &chapter.tables[0].rows[0];
+        assert_eq!(chosen[0], Cell::from(if run.layer < 20 { "encoder" } else { "decoder" }));
+        assert_eq!(chosen[1], Cell::from(run.config().role(run.layer).name()));
+        let Cell::Word(ran) = &chosen[5] else { panic!("{:?}", chosen[5]) };
+        assert_eq!(ran.en, if run.at >= first { "runs" } else { "does not run" });
+        assert_eq!(number(&chosen[6]), figure.by_layer[run.layer] as f64);
+    });
+}
+
+fn compressor(run: &Run) -> (Chapter, CompressorFigure) {
+    let chapter = chapter(run, "3B");
+    let Some(Figure::Compressor(figure)) = chapter.figure.clone() else { panic!("{:?}", chapter.figure) };
+    (chapter, figure)
+}
+
+/// The entry is what weights and values give, and the one that the chosen layer reads.
+#[test]
+fn compressor_entry() {
+    everywhere(|run| {
+        let (chapter, figure) = compressor(run);
+        let (layer, config) = (run.layer, run.config());
+        let role = format!("{:?}", config.role(layer)).to_lowercase();
+        assert_eq!((figure.layer, figure.role, figure.ratio), (layer, &role[..], config.ratio(layer)));
+        assert_eq!(figure.source, config.kv_source(layer));
+        let last: Vec<f64> = chapter.tables[0].rows[3][..4].iter().map(number).collect();
+        assert_eq!(last, [20.0, 1.0, run.n() as f64, 0.0]);
+        assert_eq!(number(&chapter.tables[0].rows[0][3]), (run.n() % 2) as f64);
+        let Some(entry) = figure.entry else {
+            assert!(figure.ratio == 0 || run.n() < figure.ratio);
+            assert!(figure.tokens.is_empty() && figure.weights.is_empty() && figure.values.is_empty());
+            assert!(figure.pooled.is_empty() && chapter.tables.len() == 1 && chapter.notes.len() == 1);
+            return;
+        };
+        let (source, ratio) = (figure.source.unwrap(), figure.ratio);
+        assert_eq!(chapter.notes.len(), usize::from(source != layer));
+        assert_eq!(entry, run.n() / ratio - 1);
+        assert_eq!(figure.tokens, (entry * ratio..(entry + 1) * ratio).collect::<Vec<_>>());
+        assert_eq!(figure.pooled, run.seen.row(Tap::Latent, source, entry));
+        assert_eq!(chapter.outputs[0].shape, [run.n() / ratio, config.head_dim]);
+        pooled_again(run, &figure, source);
+        // Channel, values, (scores, weight, pooled,) latent.
+        let table = &chapter.tables[1];
+        for d in 0..6 {
+            let row = numbers(table, d, 1);
+            assert_eq!(row[..ratio], figure.values.iter().map(|v| f64::from(v[d])).collect::<Vec<_>>());
+            assert_eq!(*row.last().unwrap(), f64::from(figure.pooled[d]));
+            if ratio == 2 {
+                near(&[row[4]], &[f64::from(figure.weights[0][d])], 1e-6);
+            }
+        }
+    });
+}
+
+/// Weights sum to one, and pooled and normalised values are the entry.
+fn pooled_again(run: &Run, figure: &CompressorFigure, source: usize) {
+    let (width, config) = (run.config().head_dim, run.config());
+    assert_eq!((figure.weights.len(), figure.values.len()), (figure.ratio, figure.ratio));
+    let mut pooled = vec![0.0; width];
+    let mut sums = vec![0.0; width];
+    for (weights, values) in figure.weights.iter().zip(&figure.values) {
+        assert_eq!((weights.len(), values.len()), (width, width));
+        for d in 0..width {
+            pooled[d] += f64::from(weights[d]) * f64::from(values[d]);
+            sums[d] += f64::from(weights[d]);
+        }
+    }
+    near(&sums, &vec![1.0; width], 1e-6);
+    let size = (pooled.iter().map(|v| v * v).sum::<f64>() / width as f64 + f64::from(config.norm_eps)).sqrt();
+    let norm = &run.model.layers[source].compressor.as_ref().unwrap().norm;
+    let expected: Vec<f64> = pooled.iter().zip(norm).map(|(v, &w)| v / size * f64::from(w)).collect();
+    let largest = expected.iter().fold(0.0f64, |max, v| max.max(v.abs()));
+    near(&wide(&figure.pooled), &expected, 2e-5 * largest);
+    if figure.ratio == 2 {
+        assert!(figure.weights[0].iter().any(|w| (w - 0.5).abs() > 0.01), "all channels mix evenly");
+    }
+}
+
+/// A page reads camelCase keys and a `block`.
+#[test]
+fn json_keys() {
+    for (code, keys) in [
+        ("1A", &["picture", "row", "lengths"][..]),
+        ("1B", &["layer", "blocked", "steps", "rows", "gates"]),
+        ("2A", &["layer", "before", "after", "attn", "ffn"]),
+        ("3A", &["positions", "tail", "decoder", "first", "read", "write", "released", "byLayer"]),
+        ("3B", &["layer", "source", "role", "ratio", "entry", "tokens", "weights", "values", "pooled"]),
+    ] {
+        let figure =
+            LONG.lock().unwrap_or_else(PoisonError::into_inner).last().map(|run| chapter(run, code)).unwrap().figure;
+        let json = serde_json::to_value(figure).unwrap();
+        let found: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(found, [&["block"], keys].concat());
+        assert_eq!(json["block"], code);
+        if code == "2A" {
+            let keys: Vec<_> = json["attn"].as_object().unwrap().keys().collect();
+            assert_eq!(keys, ["pre", "post", "comb", "sinkhorn", "rowError"]);
+        }
+    }
 }

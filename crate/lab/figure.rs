@@ -203,17 +203,17 @@ pub struct ScheduleFigure {
 pub struct CompressorFigure {
     /// The chosen layer.
     pub layer: usize,
-    /// The source layer whose entries it reads and whose compressor is shown.
-    pub source: usize,
+    /// The source layer whose entries it reads and whose compressor is shown; `None` for a layer with a window alone.
+    pub source: Option<usize>,
     /// `window`, `full`, `reindex` or `reuse`: what the chosen layer does.
     pub role: &'static str,
-    /// Tokens per entry.
+    /// Tokens per entry; 0 for a layer with a window alone.
     pub ratio: usize,
-    /// The newest whole entry at the followed token; `None` if no group is full yet.
+    /// The newest whole entry at the followed token; `None` if no group is full yet, or there are none.
     pub entry: Option<usize>,
     /// Positions of its tokens `[ratio]`.
     pub tokens: Vec<usize>,
-    /// Softmax weight of each token per channel `[ratio][head_dim]`; sums to one over the tokens.
+    /// Softmax weight of each token per channel `[ratio][head_dim]`; sums to one over the tokens, all one with ratio 1.
     pub weights: Vec<Vec<f32>>,
     /// What is pooled `[ratio][head_dim]`.
     pub values: Vec<Vec<f32>>,
