@@ -6,12 +6,15 @@ use flash890::lab::content::{Cell, Chapter, Table};
 use flash890::lab::figure::{
     CompressorFigure, EngramFigure, Figure, InputFigure, MixFigure, ScheduleFigure, StreamsFigure,
 };
+use flash890::lab::lang::Lang;
 use flash890::lab::prompt::{Picture, Request};
 use flash890::lab::report;
 use flash890::lab::run::Run;
+use flash890::lab::terminal::{Style, WIDTH, render};
 use flash890::weights::{Checkpoint, tiny};
 use pollster::block_on;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use unicode_width::UnicodeWidthStr;
 
 static LAB: LazyLock<Arc<Checkpoint>> = LazyLock::new(|| Arc::new(block_on(tiny::lab()).unwrap()));
 
@@ -36,14 +39,26 @@ static SHORT: LazyLock<Mutex<Vec<Run>>> = LazyLock::new(|| {
 /// reindex, the last.
 const KINDS: [usize; 9] = [0, 1, 2, 5, 14, 19, 20, 24, 39];
 
+/// A chapter that is complete: inputs, checks that pass, tables with rows, sentences in both languages, and lines that fit a terminal.
 fn chapter(run: &Run, code: &str) -> Chapter {
-    let chapter = report(run, Some(code)).chapters.remove(0);
-    assert!(!chapter.inputs.is_empty(), "{code}");
+    let mut lab = report(run, Some(code));
+    for lang in Lang::ALL {
+        for line in render(&lab, Style { lang, colour: false }).lines() {
+            assert!(line.width() <= WIDTH, "{} columns: {line}", line.width());
+        }
+    }
+    let chapter = lab.chapters.remove(0);
+    let at = (code, run.layer);
+    assert!(!chapter.inputs.is_empty(), "{at:?}");
     for check in &chapter.checks {
-        assert!(check.passed, "{code}, layer {}: {check:?}", run.layer);
+        assert!(check.passed, "{at:?}: {check:?}");
     }
     for table in &chapter.tables {
+        assert!(!table.rows.is_empty(), "{at:?}: {}", table.title.en);
         assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
+    }
+    for text in chapter.notes.iter().chain(chapter.tables.iter().map(|table| &table.title)) {
+        assert!(!text.vi.is_empty() && text.vi != text.en, "{at:?}: {text:?}");
     }
     chapter
 }

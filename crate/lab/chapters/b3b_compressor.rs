@@ -195,8 +195,8 @@ fn sources(run: &Run) -> Table {
     let mut table = Table::new(title, Badge::CpuReference, columns);
     for &layer in &config.kv_source_layers {
         let source = run.state_at.sources[layer].as_ref();
-        let readers = || (0..config.n_layers).filter(|&reader| config.kv_source(reader) == Some(layer));
-        let last = readers().last().unwrap_or(layer);
+        let readers = (0..config.n_layers).filter(|&reader| config.kv_source(reader) == Some(layer));
+        let last = readers.max().unwrap_or(layer);
         table.push(vec![
             layer.into(),
             config.ratio(layer).into(),
@@ -227,14 +227,14 @@ fn group_table(run: &Run, newest: &Newest) -> Table {
     }
     columns.push(Text::same("latent"));
     let mut table = Table::new(title, Badge::CpuReference, columns);
-    let weights = newest.weights(width);
+    let first = &newest.weights(width)[0];
     let latent = run.seen.row(Tap::Latent, source, entry);
-    for d in 0..6.min(width) {
+    for (d, &w) in first.iter().enumerate().take(6) {
         let mut row: Vec<Cell> = vec![d.into()];
         row.extend(tokens.clone().map(|p| Cell::from(newest.again.values[p * width + d])));
         if scored {
             row.extend(tokens.clone().map(|p| Cell::from(newest.again.scores[p * width + d])));
-            row.extend([weights[0][d], newest.again.pooled[entry * width + d]].map(Cell::from));
+            row.extend([w, newest.again.pooled[entry * width + d]].map(Cell::from));
         }
         row.extend(latent.get(d).map(|&v| Cell::from(v)));
         table.push(row);
