@@ -129,8 +129,8 @@ pub fn active_parameters(config: &Config) -> ActiveParameters {
     }
 }
 
-/// Active parameters of one backbone layer.
-fn layer_parameters(config: &Config, layer: usize) -> u64 {
+/// Active parameters of one backbone layer: what a token passes when it runs through all of it (section 4.6).
+pub fn layer_parameters(config: &Config, layer: usize) -> u64 {
     let [dim, heads, latent, rank, groups, out_rank, lanes] = [
         config.dim,
         config.n_heads,

@@ -92,8 +92,9 @@ pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Sinkhorn: softmax of each row, then columns and rows divided by their sums in turn, a column step last (section 3.1).
-pub(super) fn balance(logits: &[f64], lanes: usize, steps: usize, eps: f64) -> Vec<f64> {
+/// Sinkhorn: softmax of each row, then columns and rows divided by their sums in turn, a column step last (section 3.1). `steps + 1` matrices
+/// `[lanes * lanes]`: the softmax, and what each step makes of it.
+pub(super) fn balance(logits: &[f64], lanes: usize, steps: usize, eps: f64) -> Vec<Vec<f64>> {
     let mut m = vec![0.0; lanes * lanes];
     for i in 0..lanes {
         let row = &logits[i * lanes..][..lanes];
@@ -101,6 +102,7 @@ pub(super) fn balance(logits: &[f64], lanes: usize, steps: usize, eps: f64) -> V
         let sum: f64 = row.iter().map(|v| (v - max).exp()).sum();
         (0..lanes).for_each(|j| m[i * lanes + j] = (row[j] - max).exp() / sum + eps);
     }
+    let mut all = vec![m.clone()];
     for step in 0..steps {
         for i in 0..lanes {
             let sum: f64 = m[i * lanes..][..lanes].iter().sum::<f64>() + eps;
@@ -112,6 +114,7 @@ pub(super) fn balance(logits: &[f64], lanes: usize, steps: usize, eps: f64) -> V
             let sum: f64 = (0..lanes).map(|i| m[i * lanes + j]).sum::<f64>() + eps;
             (0..lanes).for_each(|i| m[i * lanes + j] /= sum);
         }
+        all.push(m.clone());
     }
-    m
+    all
 }

@@ -61,7 +61,7 @@ pub struct PictureFigure {
     pub generated: bool,
     /// Pixels as given: width, height.
     pub given: [usize; 2],
-    /// Pixels after resizing: width, height.
+    /// Pixels of the canvas on which the resized picture lies: width, height, whole patches.
     pub fitted: [usize; 2],
     /// Side of a patch in pixels.
     pub patch: usize,
@@ -73,7 +73,7 @@ pub struct PictureFigure {
     pub cells: [usize; 2],
     /// Position of START; rows of cells with a NEW_LINE each follow, then END.
     pub start: usize,
-    /// A reduced copy to draw: width, height.
+    /// A reduced copy of the canvas to draw, at most 192 by 384 pixels: width, height.
     pub thumb: [usize; 2],
     /// Its pixels, RGB row by row, base64.
     pub rgb: String,
@@ -85,7 +85,7 @@ pub struct PictureFigure {
 pub struct EngramFigure {
     /// The Engram layer that is shown: the chosen layer, or else the nearest one before it, or the first.
     pub layer: usize,
-    /// Whether a picture stands in the way: then nothing is read.
+    /// Whether the followed token is part of a picture: then all ids are pads, the gates are 0, and nothing is added to its streams.
     pub blocked: bool,
     /// The hash as a machine, one step per token that it takes in, nearest token first.
     pub steps: Vec<HashStep>,
@@ -95,15 +95,15 @@ pub struct EngramFigure {
     pub gates: Vec<LayerGates>,
 }
 
-/// One step of the n-gram hash. 64-bit numbers are hex strings: JavaScript's numbers are too short for them.
+/// One step of the n-gram hash. 64-bit numbers are hex strings, in lower case without prefix: JavaScript's numbers are too short for them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HashStep {
     /// Places back from the followed token.
     pub back: usize,
-    /// Its position; `None` before the beginning, where the pad id stands.
+    /// Its position; `None` where the pad id stands: before the beginning, and from a picture on that blocks the view.
     pub position: Option<usize>,
-    /// The token in readable form.
+    /// The token in readable form; `(pad)` without one.
     pub label: String,
     /// Its compressed id.
     pub compressed: u32,
@@ -149,7 +149,7 @@ pub struct LayerGates {
 pub struct StreamsFigure {
     /// The layer.
     pub layer: usize,
-    /// Lengths of the streams that enter the layer `[h]`.
+    /// Lengths of the streams that enter the layer, before its n-gram memory if it has one `[h]`.
     pub before: Vec<f32>,
     /// Lengths of the streams after the layer `[h]`.
     pub after: Vec<f32>,
@@ -169,7 +169,7 @@ pub struct MixFigure {
     pub post: Vec<f32>,
     /// From stream i (row) to stream j (column) `[h * h]`.
     pub comb: Vec<f32>,
-    /// The matrix after each Sinkhorn step, the softmax first: `steps + 1` matrices `[h * h]`. The last equals `comb`.
+    /// The softmax, and the matrix after each Sinkhorn step: `steps + 1` matrices `[h * h]`, computed again in f64. The last equals `comb`.
     pub sinkhorn: Vec<Vec<f32>>,
     /// Largest distance of a row sum from one after each of them.
     pub row_error: Vec<f32>,
@@ -203,17 +203,17 @@ pub struct ScheduleFigure {
 pub struct CompressorFigure {
     /// The chosen layer.
     pub layer: usize,
-    /// The source layer whose entries it reads and whose compressor is shown.
-    pub source: usize,
+    /// The source layer whose entries it reads and whose compressor is shown; `None` for a layer with a window alone.
+    pub source: Option<usize>,
     /// `window`, `full`, `reindex` or `reuse`: what the chosen layer does.
     pub role: &'static str,
-    /// Tokens per entry.
+    /// Tokens per entry; 0 for a layer with a window alone.
     pub ratio: usize,
-    /// The newest whole entry at the followed token; `None` if no group is full yet.
+    /// The newest whole entry at the followed token; `None` if no group is full yet, or there are none.
     pub entry: Option<usize>,
     /// Positions of its tokens `[ratio]`.
     pub tokens: Vec<usize>,
-    /// Softmax weight of each token per channel `[ratio][head_dim]`; sums to one over the tokens.
+    /// Softmax weight of each token per channel `[ratio][head_dim]`; sums to one over the tokens, all one with ratio 1.
     pub weights: Vec<Vec<f32>>,
     /// What is pooled `[ratio][head_dim]`.
     pub values: Vec<Vec<f32>>,

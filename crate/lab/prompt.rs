@@ -40,6 +40,8 @@ pub struct Seen {
     pub generated: bool,
     /// How it was cut.
     pub plan: Plan,
+    /// The picture as it was cut: resized, on its canvas.
+    pub fitted: Rgb,
     /// Aligner rows of its IMAGE positions `[cells, dim]`.
     pub rows: Vec<f32>,
 }
@@ -61,10 +63,11 @@ pub(super) fn build(model: &Reference, tokenizer: &Tokenizer, request: &Request)
         };
         let plan = image::plan(picture.width, picture.height, vision)?;
         check_length(1 + plan.tokens + text.len())?;
-        let patches = image::patches(&image::fit(&picture, &plan), vision, true);
+        let fitted = image::fit(&picture, &plan);
+        let patches = image::patches(&fitted, vision, true);
         let rows = input::image_rows(&model.context, &model.input, &patches)?;
         prompt.push_image(config.image_token_id, &image::token_types(&plan), &rows);
-        seen = Some(Seen { size: (picture.width, picture.height), generated, plan, rows });
+        seen = Some(Seen { size: (picture.width, picture.height), generated, plan, fitted, rows });
     }
     check_length(prompt.len() + text.len())?;
     prompt.push_text(&text);

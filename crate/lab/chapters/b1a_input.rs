@@ -1,13 +1,17 @@
 //! 1A: where the rows come from.
 
+mod thumb;
+
 use super::{begin, same};
 use crate::blocks::tap::Tap;
+use crate::config::VisionConfig;
 use crate::image::TokenType;
-use crate::lab::again;
 use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
+use crate::lab::figure::{Figure, InputFigure, PictureFigure};
 use crate::lab::labels;
 use crate::lab::prompt::Seen;
 use crate::lab::run::Run;
+use crate::lab::{again, base64};
 
 const LOOK_FOR: Text = Text::new(
     "Chữ và ảnh rốt cuộc đều thành những hàng số có cùng độ rộng; từ đây trở đi mô hình không cần biết hàng nào đến từ đâu.",
@@ -51,6 +55,10 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     } else {
         chapter.notes.push(Text::new("Lần chạy này không có ảnh.", "There is no picture in this run."));
     }
+    chapter.notes.push(Text::new(
+        "Khối này đứng trước lớp 0: số ở đây không phụ thuộc vào lớp đang chọn.",
+        "This block stands in front of layer 0: its numbers do not depend on the chosen layer.",
+    ));
     let about = Text::new("các hàng đi vào mô hình", "the rows that enter the model");
     chapter.outputs.push(Tensor::new(Tap::Embedding.name(), &[n, config.dim], about));
     chapter.tables.push(strip(run));
@@ -59,7 +67,34 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         chapter.checks.push(layout(run, picture));
         chapter.checks.extend(picture_rows(run, picture));
     }
+    chapter.figure = Some(Figure::Input(figure(run)));
     chapter
+}
+
+fn figure(run: &Run) -> InputFigure {
+    let row = |p: usize| run.seen.row(Tap::Embedding, 0, p);
+    let picture = run.picture.as_ref().zip(run.config().vision.as_ref());
+    InputFigure {
+        picture: picture.map(|(picture, vision)| picture_figure(run, picture, vision)),
+        row: row(run.at).to_vec(),
+        lengths: (0..run.n()).map(|p| again::norm(row(p)) as f32).collect(),
+    }
+}
+
+fn picture_figure(run: &Run, picture: &Seen, vision: &VisionConfig) -> PictureFigure {
+    let (plan, small) = (&picture.plan, thumb::thumb(&picture.fitted));
+    PictureFigure {
+        generated: picture.generated,
+        given: [picture.size.0, picture.size.1],
+        fitted: [picture.fitted.width, picture.fitted.height],
+        patch: vision.patch_size,
+        merge: vision.downsample_ratio,
+        patches: [plan.patch_cols, plan.patch_rows],
+        cells: [plan.token_cols, plan.token_rows],
+        start: run.prompt.types.iter().take_while(|&&t| t != TokenType::Start).count(),
+        thumb: [small.width, small.height],
+        rgb: base64::encode(&small.data),
+    }
 }
 
 fn picture_table(picture: &Seen) -> Table {

@@ -3,6 +3,7 @@
 use super::{begin, same};
 use crate::blocks::tap::Tap;
 use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
+use crate::lab::figure::{EngramFigure, Figure, HashRow, HashStep, LayerGates};
 use crate::lab::labels;
 use crate::lab::run::Run;
 use crate::weights::EngramTables;
@@ -42,45 +43,120 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     let config = run.config();
     let mut chapter = begin(LOOK_FOR, HAPPENS, FORMULA);
     let (n, columns) = (run.n(), config.engram_columns());
-    let Some(&layer) = config.engram_layer_ids.first() else {
+    chapter.inputs.push(Tensor::new("ids", &[n], Text::new("mã token", "token ids")));
+    let Some(which) = shown(&config.engram_layer_ids, run.layer) else {
         chapter.notes.push(Text::new("Mô hình này không có Engram.", "This model has no Engram."));
         return chapter;
     };
-    chapter.inputs.push(Tensor::new("ids", &[n], Text::new("mã token", "token ids")));
-    let table = [config.engram_num_embeddings[0] as usize, config.engram_head_dim];
+    let layer = config.engram_layer_ids[which];
+    let table = [config.engram_num_embeddings[which] as usize, config.engram_head_dim];
     let about = Text::of(format!("bảng FP8 của lớp {layer}"), format!("FP8 table of layer {layer}"));
     chapter.inputs.push(Tensor::new("engram.embed", &table, about));
     chapter.outputs.push(Tensor::new(
         Tap::EngramRows.name(),
         &[n, columns],
-        Text::new("các hàng được đọc", "the rows that are read"),
+        Text::of(format!("các hàng mà lớp {layer} đọc"), format!("the rows that layer {layer} reads")),
     ));
     chapter.outputs.push(Tensor::new(
         Tap::EngramGate.name(),
         &[n, config.hc_mult],
-        Text::new("cổng của mỗi luồng", "gate of each stream"),
+        Text::of(format!("cổng của mỗi luồng ở lớp {layer}"), format!("gate of each stream in layer {layer}")),
     ));
-    chapter.tables.push(machine(run, layer));
-    chapter.tables.push(found(run, layer));
+    let figure = figure(run, which);
+    chapter.tables.push(machine(&figure));
+    chapter.tables.push(found(&figure));
     chapter.tables.push(gates(run));
+    chapter.notes.extend(notes(run, layer));
     chapter.checks.push(in_range(run));
     chapter.checks.push(hashed_again(run));
     chapter.checks.extend(gate_checks(run));
+    chapter.figure = Some(Figure::Engram(figure));
     chapter
+}
+
+/// Which Engram layer to show for the chosen layer: that layer, or the nearest one before it, or the first.
+fn shown(layers: &[usize], chosen: usize) -> Option<usize> {
+    let passed = layers.iter().filter(|&&layer| layer <= chosen).count();
+    (!layers.is_empty()).then(|| passed.saturating_sub(1))
+}
+
+fn notes(run: &Run, shown: usize) -> Vec<Text> {
+    let mut notes = Vec::new();
+    let chosen = run.layer;
+    if shown < chosen {
+        notes.push(Text::of(
+            format!("Lớp {chosen} không có Engram; đây là lớp {shown}, lớp Engram gần nhất trước nó."),
+            format!("Layer {chosen} has no Engram; this is layer {shown}, the nearest one before it that has."),
+        ));
+    } else if shown > chosen {
+        notes.push(Text::of(
+            format!("Lớp {chosen} đứng trước mọi lớp Engram; đây là lớp đầu tiên có nó, lớp {shown}."),
+            format!("Layer {chosen} stands before every Engram; this is the first layer that has one, layer {shown}."),
+        ));
+    }
+    if run.prompt.types[run.at].is_image() {
+        notes.push(Text::new(
+            "Token đang theo là một phần của ảnh: mọi mã đều là pad và cổng bằng 0, nên không có gì được cộng vào.",
+            "The followed token is part of a picture: all its ids are pads and its gates are 0, so nothing is added.",
+        ));
+    }
+    notes
+}
+
+fn figure(run: &Run, which: usize) -> EngramFigure {
+    let layers = &run.config().engram_layer_ids;
+    let gates = |&layer: &usize| LayerGates { layer, gates: run.seen.row(Tap::EngramGate, layer, run.at).to_vec() };
+    EngramFigure {
+        layer: layers[which],
+        blocked: run.prompt.types[run.at].is_image(),
+        steps: steps(run, which),
+        rows: rows(run, which),
+        gates: layers.iter().map(gates).collect(),
+    }
+}
+
+/// The hash at the followed token, place by place.
+fn steps(run: &Run, which: usize) -> Vec<HashStep> {
+    let (ids, multipliers) = (seen_ids(run, run.at), &run.checkpoint.engram.multipliers[which]);
+    let in_view = view(run, run.at);
+    let step = |(back, (&id, &multiplier)): (usize, (&u64, &u64))| {
+        let position = (back < in_view).then(|| run.at - back);
+        HashStep {
+            back,
+            position,
+            label: position.map_or("(pad)".into(), |p| labels::token(run, run.prompt.ids[p])),
+            compressed: id as u32,
+            multiplier: format!("{multiplier:x}"),
+            product: format!("{:x}", id.wrapping_mul(multiplier)),
+            hash: format!("{:x}", mixed(&ids, multipliers, back + 1)),
+        }
+    };
+    ids.iter().zip(multipliers).enumerate().map(step).collect()
+}
+
+/// The rows that the hash finds at the followed token, by size and head.
+fn rows(run: &Run, which: usize) -> Vec<HashRow> {
+    let (tables, heads) = (&run.checkpoint.engram, run.config().engram_n_heads);
+    let ids = seen_ids(run, run.at);
+    let row = |(column, (&prime, offset)): (usize, (&u64, u64))| {
+        let size = column / heads + 2;
+        let remainder = mixed(&ids, &tables.multipliers[which], size) % prime;
+        HashRow { size, head: column % heads, prime, remainder, offset, row: remainder + offset }
+    };
+    tables.primes[which].iter().zip(starts(tables, which)).enumerate().map(row).collect()
+}
+
+/// How many tokens position `p` sees, itself included: up to the longest n-gram, the beginning, or a picture.
+fn view(run: &Run, p: usize) -> usize {
+    let back = (0..run.config().engram_max_ngram_size).map_while(|back| p.checked_sub(back));
+    back.take_while(|&place| !run.prompt.types[place].is_image()).count()
 }
 
 /// Compressed ids that position `p` sees, newest first; pad from the first thing on that blocks the view.
 fn seen_ids(run: &Run, p: usize) -> Vec<u64> {
     let tables = &run.checkpoint.engram;
-    let mut ids = Vec::new();
-    for back in 0..run.config().engram_max_ngram_size {
-        match p.checked_sub(back) {
-            Some(place) if !run.prompt.types[place].is_image() => {
-                ids.push(u64::from(tables.token_map[run.prompt.ids[place] as usize]));
-            }
-            _ => break,
-        }
-    }
+    let compressed = |back| u64::from(tables.token_map[run.prompt.ids[p - back] as usize]);
+    let mut ids: Vec<u64> = (0..view(run, p)).map(compressed).collect();
     ids.resize(run.config().engram_max_ngram_size, u64::from(tables.pad_id));
     ids
 }
@@ -90,7 +166,8 @@ fn mixed(ids: &[u64], multipliers: &[u64], n: usize) -> u64 {
     ids.iter().zip(multipliers).take(n).fold(0, |v, (id, m)| v ^ id.wrapping_mul(*m))
 }
 
-fn machine(run: &Run, layer: usize) -> Table {
+fn machine(figure: &EngramFigure) -> Table {
+    let layer = figure.layer;
     let title = Text::of(
         format!("Máy băm của lớp {layer} tại token đang theo"),
         format!("The hash of layer {layer} at the followed token"),
@@ -98,12 +175,10 @@ fn machine(run: &Run, layer: usize) -> Table {
     let mut columns = vec![Text::same("k"), Text::same("token"), Text::new("mã rút gọn t_k", "compressed id t_k")];
     columns.extend(same(&["m_k (hex)", "v_{k+1} (hex)"]));
     let mut table = Table::new(title, Badge::CpuReference, columns);
-    let (ids, multipliers) = (seen_ids(run, run.at), &run.checkpoint.engram.multipliers[0]);
-    for (back, (&id, m)) in ids.iter().zip(multipliers).enumerate() {
-        let blocked = run.at < back || (0..=back).any(|b| run.prompt.types[run.at - b].is_image());
-        let token = if blocked { "(pad)".into() } else { labels::token(run, run.prompt.ids[run.at - back]) };
-        let v = mixed(&ids, multipliers, back + 1);
-        table.push(vec![back.into(), token.into(), id.into(), format!("{m:x}").into(), format!("{v:x}").into()]);
+    for step in &figure.steps {
+        let id = u64::from(step.compressed);
+        let words = [&step.multiplier, &step.hash].map(|word| Cell::from(word.clone()));
+        table.push([step.back.into(), step.label.clone().into(), id.into()].into_iter().chain(words).collect());
     }
     table
 }
@@ -114,7 +189,8 @@ fn starts(tables: &EngramTables, which: usize) -> Vec<u64> {
     (0..primes.len()).map(|column| primes[..column].iter().sum()).collect()
 }
 
-fn found(run: &Run, layer: usize) -> Table {
+fn found(figure: &EngramFigure) -> Table {
+    let layer = figure.layer;
     let title = Text::of(
         format!("Hàng tìm được ở lớp {layer}, hai đầu băm đầu của mỗi cỡ"),
         format!("Rows found for layer {layer}, first two heads of each size"),
@@ -128,24 +204,9 @@ fn found(run: &Run, layer: usize) -> Table {
         Text::new("hàng", "row"),
     ];
     let mut table = Table::new(title, Badge::CpuReference, columns);
-    let (tables, heads) = (&run.checkpoint.engram, run.config().engram_n_heads);
-    let starts = starts(tables, 0);
-    for (column, row) in run.seen.index_row(Tap::EngramRows, layer, run.at).into_iter().enumerate() {
-        if column % heads >= 2 {
-            continue;
-        }
-        let start = starts[column];
-        let remainder = (row as u64).wrapping_sub(start);
-        let size = column / heads + 2;
-        let prime = tables.primes[0][column];
-        table.push(vec![
-            size.into(),
-            (column % heads).into(),
-            prime.into(),
-            remainder.into(),
-            start.into(),
-            row.into(),
-        ]);
+    for row in figure.rows.iter().filter(|row| row.head < 2) {
+        let hash = [row.prime, row.remainder, row.offset, row.row].map(Cell::from);
+        table.push([row.size.into(), row.head.into()].into_iter().chain(hash).collect());
     }
     table
 }

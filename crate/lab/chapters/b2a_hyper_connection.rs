@@ -1,10 +1,14 @@
 //! 2A: four residual streams and the 24 numbers that steer them.
 
+mod mixing;
+
 use super::begin;
 use crate::blocks::tap::Tap;
-use crate::lab::again::{self, SAME, distance, rms_norm, wide, worse};
+use crate::lab::again::{self, SAME, distance, narrow, rms_norm, wide, worse};
 use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
+use crate::lab::figure::{Figure, MixFigure, StreamsFigure};
 use crate::lab::run::Run;
+use mixing::{ATTENTION, FFN, Mixing, Sub};
 
 const LOOK_FOR: Text = Text::new(
     "Ma trận trộn 4 × 4 có tổng mỗi hàng và mỗi cột bằng 1: nó chuyển thông tin giữa các luồng nhưng không làm tổng lớn lên hay nhỏ đi.",
@@ -38,72 +42,131 @@ const FORMULA: &[Text] = &[
 
 /// The chapter.
 pub(super) fn chapter(run: &Run) -> Chapter {
-    let (config, n, layer) = (run.config(), run.n(), run.focus());
+    let (config, n, layer) = (run.config(), run.n(), run.layer);
     let lanes = config.hc_mult;
     let mut chapter = begin(LOOK_FOR, HAPPENS, FORMULA);
     let streams = [n, lanes, config.dim];
     let before = Text::of(format!("bốn luồng vào lớp {layer}"), format!("the streams that enter layer {layer}"));
     chapter.inputs.push(Tensor::new(Tap::Streams.name(), &streams, before));
-    for (tap, shape, about) in [
-        (
-            Tap::AttnPre,
-            vec![n, lanes],
-            Text::new("trọng số gộp cho lớp con kế tiếp", "collapse weights of the next sub-layer"),
-        ),
-        (Tap::AttnPost, vec![n, lanes], Text::new("mỗi luồng nhận bao nhiêu", "what each stream takes")),
-        (Tap::AttnComb, vec![n, lanes, lanes], Text::new("ma trận trộn", "mixing matrix")),
-        (Tap::AttnInput, vec![n, config.dim], Text::new("đầu vào của attention", "input of attention")),
-        (Tap::Streams, streams.to_vec(), Text::new("bốn luồng sau lớp", "the streams after the layer")),
-    ] {
-        chapter.outputs.push(Tensor::new(tap.name(), &shape, about));
+    for sub in [ATTENTION, FFN] {
+        chapter.outputs.extend(outputs(sub, n, lanes));
     }
-    chapter.tables.push(lanes_table(run, layer));
-    chapter.tables.push(comb_table(run, layer));
+    let about = Text::of(format!("bốn luồng sau lớp {layer}"), format!("the streams after layer {layer}"));
+    chapter.outputs.push(Tensor::new(Tap::Streams.name(), &streams, about));
+    let figure = figure(run);
+    chapter.tables.push(lanes_table(&figure));
+    chapter.tables.push(comb_table(layer, ATTENTION, &figure.attn));
+    chapter.tables.push(comb_table(layer, FFN, &figure.ffn));
+    if config.engram_layer_ids.contains(&layer) {
+        chapter.notes.push(Text::of(
+            format!("Ở lớp {layer}, Engram (1B) cộng vào bốn luồng trước khi mọi phép trộn bắt đầu."),
+            format!("In layer {layer} Engram (1B) adds to the streams before any mixing begins."),
+        ));
+    }
     chapter.checks.push(column_sums(run));
     chapter.checks.extend(balanced_again(run));
     chapter.checks.push(post_range(run));
     chapter.checks.push(first_input(run));
     chapter.checks.extend(rebuilt(run));
+    chapter.figure = Some(Figure::Streams(figure));
     chapter
 }
 
-fn lanes_table(run: &Run, layer: usize) -> Table {
+fn outputs(sub: Sub, n: usize, lanes: usize) -> [Tensor; 3] {
+    let name = sub.name;
+    [
+        (
+            sub.pre,
+            vec![n, lanes],
+            Text::of(
+                format!("{name}: trọng số gộp cho lớp con kế tiếp"),
+                format!("{name}: collapse weights of the next sub-layer"),
+            ),
+        ),
+        (
+            sub.post,
+            vec![n, lanes],
+            Text::of(format!("{name}: mỗi luồng nhận bao nhiêu"), format!("{name}: what each stream takes")),
+        ),
+        (sub.comb, vec![n, lanes, lanes], Text::of(format!("{name}: ma trận trộn"), format!("{name}: mixing matrix"))),
+    ]
+    .map(|(tap, shape, about)| Tensor::new(tap.name(), &shape, about))
+}
+
+fn figure(run: &Run) -> StreamsFigure {
+    let (config, layer) = (run.config(), run.layer);
+    let lengths = |streams: &[f32]| streams.chunks_exact(config.dim).map(|h| again::norm(h) as f32).collect();
+    let weights = &run.model.layers[layer].layer;
+    let entered = mixing::entered(run, layer);
+    let between = mixing::passed(run, ATTENTION, layer, &entered);
+    StreamsFigure {
+        layer,
+        before: lengths(&narrow(&mixing::before(run, layer))),
+        after: lengths(run.seen.row(Tap::Streams, layer, run.at)),
+        attn: mix_figure(run, ATTENTION, &Mixing::of(config, &weights.hc_attn, &entered)),
+        ffn: mix_figure(run, FFN, &Mixing::of(config, &weights.hc_ffn, &between)),
+    }
+}
+
+/// What the run recorded, and the way of the matrix through the Sinkhorn steps, which it did not.
+fn mix_figure(run: &Run, sub: Sub, again: &Mixing) -> MixFigure {
+    let [pre, post, comb] = [sub.pre, sub.post, sub.comb].map(|tap| run.seen.row(tap, run.layer, run.at).to_vec());
+    MixFigure {
+        pre,
+        post,
+        comb,
+        sinkhorn: again.steps.iter().map(|step| narrow(step)).collect(),
+        row_error: again.steps.iter().map(|step| row_error(step, run.config().hc_mult) as f32).collect(),
+    }
+}
+
+/// Largest distance of a row sum of a matrix `[lanes * lanes]` from one.
+fn row_error(comb: &[f64], lanes: usize) -> f64 {
+    comb.chunks_exact(lanes).map(|row| (row.iter().sum::<f64>() - 1.0).abs()).fold(0.0, worse)
+}
+
+fn lanes_table(figure: &StreamsFigure) -> Table {
+    let layer = figure.layer;
     let title = Text::of(
-        format!("Token đang theo, attention của lớp {layer}"),
-        format!("The followed token, attention of layer {layer}"),
+        format!("Token đang theo, hai lớp con của lớp {layer}"),
+        format!("The followed token, both sub-layers of layer {layer}"),
     );
     let columns = vec![
         Text::new("luồng", "stream"),
-        Text::same("pre"),
-        Text::same("post"),
-        Text::new("độ dài luồng sau lớp", "length of the stream after the layer"),
+        Text::new("độ dài vào", "length in"),
+        Text::same("attn pre"),
+        Text::same("attn post"),
+        Text::same("ffn pre"),
+        Text::same("ffn post"),
+        Text::new("độ dài ra", "length out"),
     ];
     let mut table = Table::new(title, Badge::CpuReference, columns);
-    let (pre, post) = (run.seen.row(Tap::AttnPre, layer, run.at), run.seen.row(Tap::AttnPost, layer, run.at));
-    let streams = run.seen.row(Tap::Streams, layer, run.at).chunks_exact(run.config().dim);
-    for (lane, ((&pre, &post), h)) in pre.iter().zip(post).zip(streams).enumerate() {
-        table.push(vec![lane.into(), pre.into(), post.into(), again::norm(h).into()]);
+    let parts = [&figure.before, &figure.attn.pre, &figure.attn.post, &figure.ffn.pre, &figure.ffn.post, &figure.after];
+    for lane in 0..figure.before.len() {
+        let numbers = parts.iter().filter_map(|part| part.get(lane)).map(|&v| Cell::from(v));
+        table.push(std::iter::once(lane.into()).chain(numbers).collect());
     }
     table
 }
 
-fn comb_table(run: &Run, layer: usize) -> Table {
-    let lanes = run.config().hc_mult;
+fn comb_table(layer: usize, sub: Sub, figure: &MixFigure) -> Table {
+    let lanes = figure.post.len();
+    let name = sub.name;
     let title = Text::of(
-        format!("comb của lớp {layer}: từ luồng i (hàng) sang luồng j (cột)"),
-        format!("comb of layer {layer}: from stream i (rows) to stream j (columns)"),
+        format!("comb của {name}, lớp {layer}: từ luồng i (hàng) sang luồng j (cột)"),
+        format!("comb of {name}, layer {layer}: from stream i (rows) to stream j (columns)"),
     );
     let mut columns = vec![Text::same("i \\ j")];
     columns.extend((0..lanes).map(|j| Text::same(j.to_string())));
     columns.push(Text::new("tổng hàng", "row sum"));
     let mut table = Table::new(title, Badge::CpuReference, columns);
-    let comb = run.seen.row(Tap::AttnComb, layer, run.at);
-    for (i, row) in comb.chunks_exact(lanes).enumerate() {
+    let rows = figure.comb.chunks_exact(lanes.max(1));
+    for (i, row) in rows.clone().enumerate() {
         let mut cells: Vec<Cell> = vec![i.into()];
         cells.extend(row.iter().chain([&row.iter().sum()]).map(|&v| Cell::from(v)));
         table.push(cells);
     }
-    let column = |j: usize| comb.chunks_exact(lanes).map(|row| row[j]).sum::<f32>();
+    let column = |j: usize| rows.clone().map(|row| row[j]).sum::<f32>();
     let mut cells = vec![Cell::from(Text::new("tổng cột", "column sum"))];
     cells.extend((0..lanes).map(|j| Cell::from(column(j))));
     table.push(cells);
@@ -130,30 +193,26 @@ fn column_sums(run: &Run) -> Check {
     Check::within(what, if error < 0.0 { f64::INFINITY } else { error }, 1e-5)
 }
 
-/// The followed token's attention mixes, computed again from the streams, and how near to one the rows of comb come.
+/// The followed token's mixes, computed again from the streams, and how near to one the rows of comb come.
 ///
 /// The last Sinkhorn step is always a column step. Rows of a matrix that is far from balanced are then still off after 20 steps; so they are
 /// compared with what 20 exact steps leave.
 fn balanced_again(run: &Run) -> [Check; 2] {
     let (config, lanes) = (run.config(), run.config().hc_mult);
-    let off = |comb: &[f64]| comb.chunks_exact(lanes).map(|row| (row.iter().sum::<f64>() - 1.0).abs()).fold(0.0, worse);
     let (mut error, mut rows, mut exact_rows, mut seen) = (0.0, 0.0, 0.0, 0);
-    for layer in (1..config.n_layers).filter(|layer| !config.engram_layer_ids.contains(layer)) {
-        let streams = run.seen.row(Tap::Streams, layer - 1, run.at);
-        let weights = &run.model.layers[layer].layer.hc_attn;
-        let size = again::rms(&wide(streams), f64::from(config.norm_eps));
-        let m: Vec<f64> = wide(&weights.projection.matvec(streams)).iter().map(|m| m / size).collect();
-        let at = |i: usize, part: usize| m[i] * f64::from(weights.scale[part]) + f64::from(weights.base[i]);
-        let mut expected: Vec<f64> = (0..lanes).map(|c| again::sigmoid(at(c, 0)) + f64::from(config.hc_eps)).collect();
-        expected.extend((lanes..2 * lanes).map(|c| 2.0 * again::sigmoid(at(c, 1))));
-        let logits: Vec<f64> = (0..lanes * lanes).map(|i| at(2 * lanes + i, 2)).collect();
-        let comb = again::balance(&logits, lanes, config.hc_sinkhorn_iters, f64::from(config.hc_eps));
-        exact_rows = worse(exact_rows, off(&comb));
-        expected.extend(comb);
-        let found = [Tap::AttnPre, Tap::AttnPost, Tap::AttnComb].map(|tap| run.seen.row(tap, layer, run.at)).concat();
-        rows = worse(rows, off(&wide(run.seen.row(Tap::AttnComb, layer, run.at))));
-        error = worse(error, distance(&found, &expected));
-        seen += 1;
+    for layer in 0..config.n_layers {
+        let weights = &run.model.layers[layer].layer;
+        let entered = mixing::entered(run, layer);
+        let between = mixing::passed(run, ATTENTION, layer, &entered);
+        for (sub, weights, streams) in [(ATTENTION, &weights.hc_attn, entered), (FFN, &weights.hc_ffn, between)] {
+            let mixing = Mixing::of(config, weights, &streams);
+            let expected = [&mixing.pre, &mixing.post, mixing.comb()].concat();
+            let found = [sub.pre, sub.post, sub.comb].map(|tap| run.seen.row(tap, layer, run.at)).concat();
+            exact_rows = worse(exact_rows, row_error(mixing.comb(), lanes));
+            rows = worse(rows, row_error(&wide(run.seen.row(sub.comb, layer, run.at)), lanes));
+            error = worse(error, distance(&found, &expected));
+            seen += 1;
+        }
     }
     let what = Text::of(
         format!("Mỗi hàng của comb có tổng 1, sát như {} lượt Sinkhorn cho phép", config.hc_sinkhorn_iters),
@@ -199,30 +258,25 @@ fn first_input(run: &Run) -> Check {
     Check::within(what, distance(run.seen.row(Tap::AttnInput, 0, run.at), &expected), SAME)
 }
 
-/// Collapse and expand of the followed token, computed again in every layer without Engram.
+/// Collapse and expand of the followed token, computed again in every layer.
 fn rebuilt(run: &Run) -> [Check; 2] {
     let config = run.config();
     let (mut collapse, mut expand) = (0.0, 0.0);
-    for layer in (0..config.n_layers).filter(|layer| !config.engram_layer_ids.contains(layer)) {
-        let row = |tap: Tap| wide(run.seen.row(tap, layer, run.at));
-        let (mut streams, pre) = match layer.checked_sub(1) {
-            None => {
-                let embedding = wide(run.seen.row(Tap::Embedding, 0, run.at));
-                let first = (0..config.hc_mult).map(|lane| if lane == 0 { 1.0 } else { 0.0 });
-                (embedding.repeat(config.hc_mult), first.collect())
-            }
-            Some(before) => {
-                (wide(run.seen.row(Tap::Streams, before, run.at)), wide(run.seen.row(Tap::FfnPre, before, run.at)))
-            }
+    for layer in 0..config.n_layers {
+        let row = |tap: Tap, layer: usize| wide(run.seen.row(tap, layer, run.at));
+        let pre = match layer.checked_sub(1) {
+            None => (0..config.hc_mult).map(|lane| if lane == 0 { 1.0 } else { 0.0 }).collect(),
+            Some(before) => row(Tap::FfnPre, before),
         };
         let weights = &run.model.layers[layer].layer;
-        let x = rms_norm(&collapsed(&streams, &pre), &weights.attn_norm, config.norm_eps);
+        let entered = mixing::entered(run, layer);
+        let x = rms_norm(&mixing::collapsed(&entered, &pre), &weights.attn_norm, config.norm_eps);
         collapse = worse(collapse, distance(run.seen.row(Tap::AttnInput, layer, run.at), &x));
-        streams = expanded(&streams, &row(Tap::AttnOut), &row(Tap::AttnPost), &row(Tap::AttnComb));
-        let x = rms_norm(&collapsed(&streams, &row(Tap::AttnPre)), &weights.ffn_norm, config.norm_eps);
+        let between = mixing::passed(run, ATTENTION, layer, &entered);
+        let x = rms_norm(&mixing::collapsed(&between, &row(Tap::AttnPre, layer)), &weights.ffn_norm, config.norm_eps);
         collapse = worse(collapse, distance(run.seen.row(Tap::FfnInput, layer, run.at), &x));
-        streams = expanded(&streams, &row(Tap::FfnOut), &row(Tap::FfnPost), &row(Tap::FfnComb));
-        expand = worse(expand, distance(run.seen.row(Tap::Streams, layer, run.at), &streams));
+        let after = mixing::passed(run, FFN, layer, &between);
+        expand = worse(expand, distance(run.seen.row(Tap::Streams, layer, run.at), &after));
     }
     [
         Check::within(
@@ -242,19 +296,4 @@ fn rebuilt(run: &Run) -> [Check; 2] {
             SAME,
         ),
     ]
-}
-
-/// `Σ_c pre[c] h_c`.
-fn collapsed(streams: &[f64], pre: &[f64]) -> Vec<f64> {
-    let dim = streams.len() / pre.len().max(1);
-    (0..dim).map(|d| pre.iter().enumerate().map(|(c, w)| w * streams[c * dim + d]).sum()).collect()
-}
-
-/// `post[j] y + Σ_i comb[i][j] h_i`, stream after stream.
-fn expanded(streams: &[f64], y: &[f64], post: &[f64], comb: &[f64]) -> Vec<f64> {
-    let (lanes, dim) = (post.len(), y.len());
-    let at = |j: usize, d: usize| {
-        post[j] * y[d] + (0..lanes).map(|i| comb[i * lanes + j] * streams[i * dim + d]).sum::<f64>()
-    };
-    (0..lanes).flat_map(|j| (0..dim).map(move |d| (j, d))).map(|(j, d)| at(j, d)).collect()
 }

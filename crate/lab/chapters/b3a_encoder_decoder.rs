@@ -1,14 +1,16 @@
 //! 3A: which layer runs for which token.
 
+mod parameters;
+
 use super::b4a_latent_attention::attended_again;
 use super::begin;
-use crate::blocks::b3a_encoder_decoder::{ActiveParameters, active_parameters, schedule};
+use crate::blocks::b3a_encoder_decoder::{active_parameters, layer_parameters, schedule};
 use crate::blocks::tap::Tap;
 use crate::config::{Config, Role};
 use crate::lab::again::{SAME, worse};
 use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
+use crate::lab::figure::{Figure, ScheduleFigure};
 use crate::lab::run::Run;
-use crate::weights::{Checkpoint, Dtype};
 
 const LOOK_FOR: Text = Text::new(
     "Khi đọc prompt (prefill), đa số token chỉ đi qua nửa đầu của mạng; khi sinh từng token (decode), token mới đi qua mọi lớp.",
@@ -38,21 +40,29 @@ const FORMULA: &[Text] = &[
 
 /// The chapter.
 pub(super) fn chapter(run: &Run) -> Chapter {
-    let config = run.config();
+    let (config, layer) = (run.config(), run.layer);
     let mut chapter = begin(LOOK_FOR, HAPPENS, FORMULA);
-    let n = run.prompt.len();
+    let rows = run.tail_rows.indices(Tap::Rows, layer).len();
     chapter.inputs.push(Tensor::new(
         Tap::Streams.name(),
-        &[n, config.hc_mult, config.dim],
-        Text::new("bốn luồng của cả prompt", "the streams of the whole prompt"),
+        &[rows, config.hc_mult, config.dim],
+        Text::of(
+            format!("bốn luồng vào lớp {layer} khi prefill có đuôi"),
+            format!("the streams that enter layer {layer} in a prefill with a tail"),
+        ),
     ));
     chapter.outputs.push(Tensor::new(
         Tap::Rows.name(),
-        &[run.tail],
-        Text::new("các vị trí chạy qua decoder khi prefill", "positions that run through the decoder in prefill"),
+        &[rows],
+        Text::of(
+            format!("các vị trí chạy qua lớp {layer} khi đó"),
+            format!("the positions that run through layer {layer} then"),
+        ),
     ));
+    chapter.tables.push(chosen(run));
     chapter.tables.push(ruler(run));
-    chapter.tables.push(parameters(run));
+    chapter.tables.push(parameters::table(run));
+    chapter.notes.extend(source_note(run));
     chapter.notes.push(tail_note(run));
     chapter.notes.push(Text::new(
         "Số 8 tỷ khi prefill đến từ việc chỉ nửa số lớp phải chạy, không phải từ tỷ lệ nén 2.",
@@ -60,10 +70,73 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     ));
     chapter.checks.push(roles(run));
     chapter.checks.push(one_plane(run));
-    chapter.checks.push(counted_parameters(run));
+    chapter.checks.push(parameters::counted(run));
     chapter.checks.extend(tail_checks(run));
     chapter.checks.push(decode_rows(run));
+    chapter.figure = Some(Figure::Schedule(figure(run)));
     chapter
+}
+
+/// The first layer of the decoder: the last that writes global KV. A model without one has no decoder.
+fn split(config: &Config) -> usize {
+    config.last_kv_source().unwrap_or(config.n_layers)
+}
+
+fn figure(run: &Run) -> ScheduleFigure {
+    let (config, positions) = (run.config(), run.prompt.len());
+    let (here, release) = (active_parameters(config), active_parameters(&Config::flash()));
+    let first = |layer| run.tail_rows.indices(Tap::Rows, layer).first().map_or(positions, |&p| p as usize);
+    ScheduleFigure {
+        positions,
+        tail: run.tail,
+        decoder: split(config),
+        first: (0..config.n_layers).map(first).collect(),
+        read: here.prefill,
+        write: here.decode,
+        released: [release.prefill, release.decode],
+        by_layer: (0..config.n_layers).map(|layer| layer_parameters(config, layer)).collect(),
+    }
+}
+
+/// The chosen layer, and whether the followed token met it.
+fn chosen(run: &Run) -> Table {
+    let (config, layer) = (run.config(), run.layer);
+    let columns = vec![
+        Text::new("nửa", "half"),
+        Text::new("vai trò", "role"),
+        Text::new("tỷ lệ", "ratio"),
+        Text::new("đọc KV của", "reads KV of"),
+        Text::new("danh sách của", "selection of"),
+        Text::new("token, prefill", "token, prefill"),
+        Text::new("tham số hoạt động", "active parameters"),
+    ];
+    let title = Text::of(format!("Lớp đang chọn: {layer}"), format!("The chosen layer: {layer}"));
+    let mut table = Table::new(title, Badge::Config, columns);
+    let source = |source: Option<usize>| source.map_or(Cell::Empty, Cell::from);
+    let ran = run.tail_rows.indices(Tap::Rows, layer).contains(&(run.at as i64));
+    table.push(vec![
+        if layer < split(config) { "encoder" } else { "decoder" }.into(),
+        config.role(layer).name().into(),
+        config.ratio(layer).into(),
+        source(config.kv_source(layer)),
+        source(config.index_source(layer)),
+        if ran { Text::new("có chạy", "runs") } else { Text::new("không chạy", "does not run") }.into(),
+        layer_parameters(config, layer).into(),
+    ]);
+    table
+}
+
+/// The one layer of which a part runs for every position.
+fn source_note(run: &Run) -> Option<Text> {
+    let layer = split(run.config());
+    (run.layer == layer).then(|| {
+        Text::of(
+            format!("Lớp {layer} chiếu KV của mọi vị trí, nhưng attention và chuyên gia của nó chỉ chạy cho đuôi."),
+            format!(
+                "Layer {layer} projects KV for every position, but its attention and experts run for the tail only."
+            ),
+        )
+    })
 }
 
 /// How long the tail is, and what that means.
@@ -140,25 +213,6 @@ fn ruler(run: &Run) -> Table {
     table
 }
 
-fn parameters(run: &Run) -> Table {
-    let columns = vec![
-        Text::new("mô hình", "model"),
-        Text::new("prefill, mỗi token", "prefill, per token"),
-        Text::new("decode, mỗi token", "decode, per token"),
-        Text::new("tỷ số", "ratio"),
-    ];
-    let title = Text::new("Tham số hoạt động", "Active parameters");
-    let mut table = Table::new(title, Badge::Config, columns);
-    let (here, release) = (active_parameters(run.config()), active_parameters(&Config::flash()));
-    for (name, count) in
-        [(Text::new("đang chạy", "this one"), here), (Text::new("bản phát hành", "the release"), release)]
-    {
-        let ratio = count.decode as f64 / count.prefill as f64;
-        table.push(vec![name.into(), count.prefill.into(), count.decode.into(), ratio.into()]);
-    }
-    table
-}
-
 /// Every role brings its tensors, and only those.
 fn roles(run: &Run) -> Check {
     let config = run.config();
@@ -185,13 +239,13 @@ fn roles(run: &Run) -> Check {
 
 /// All decoder layers attended to rows of one plane: their heads come out again from it.
 fn one_plane(run: &Run) -> Check {
-    let (config, focus) = (run.config(), run.focus());
-    let planes = (focus + 1..config.n_layers).filter(|&layer| run.state.sources[layer].is_some()).count();
-    let error = (focus..config.n_layers).map(|layer| attended_again(run, layer, focus)).fold(0.0, worse);
+    let (config, source) = (run.config(), split(run.config()));
+    let planes = (source + 1..config.n_layers).filter(|&layer| run.state.sources[layer].is_some()).count();
+    let error = (source..config.n_layers).map(|layer| attended_again(run, layer, source)).fold(0.0, worse);
     let last = config.n_layers - 1;
     let what = Text::of(
-        format!("Các lớp {focus} đến {last} đọc cùng một bản KV của lớp {focus} và không giữ bản nào khác"),
-        format!("Layers {focus} to {last} read one KV plane, that of layer {focus}, and keep no other"),
+        format!("Các lớp {source} đến {last} đọc cùng một bản KV của lớp {source} và không giữ bản nào khác"),
+        format!("Layers {source} to {last} read one KV plane, that of layer {source}, and keep no other"),
     );
     let numbers = Text::of(
         format!("{planes} bản khác; đầu ra attention tính lại từ bản này lệch nhiều nhất {error:.1e}"),
@@ -200,61 +254,10 @@ fn one_plane(run: &Run) -> Check {
     Check::new(what, planes == 0 && error <= SAME, numbers)
 }
 
-/// Active parameters, counted in the tensors of the checkpoint.
-fn count(checkpoint: &Checkpoint) -> ActiveParameters {
-    let config = &checkpoint.config;
-    let split = config.last_kv_source().unwrap_or(config.n_layers);
-    let (mut prefill, mut layers, mut besides) = (0, 0, 0);
-    for info in checkpoint.tensors().iter().filter(|info| !info.name.ends_with(".scale")) {
-        let packed = if info.dtype == Dtype::I8 { 2 } else { 1 };
-        let size = packed * info.shape.iter().map(|&side| side as u64).product::<u64>();
-        let Some((layer, name)) = info.name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')) else {
-            besides += match info.name.as_str() {
-                "head.weight" | "norm.weight" => size,
-                "embed.weight" => size / config.vocab_size as u64,
-                _ => 0,
-            };
-            continue;
-        };
-        if name == "engram.embed.weight" {
-            besides += info.shape.get(1).map_or(0, |&width| (width * config.engram_columns()) as u64);
-            continue;
-        }
-        // Of the routed experts a token passes k of N; all have the same size. Counting in units of 1/N keeps the sum whole.
-        let experts = config.n_routed_experts as u64;
-        let share = if name.starts_with("ffn.experts.") { config.n_activated_experts as u64 } else { experts };
-        let layer: usize = layer.parse().unwrap_or(usize::MAX);
-        layers += size * share;
-        let projections = [
-            "attn.wkv.weight",
-            "attn.compressor.wkv.weight",
-            "attn.compressor.norm.weight",
-            "attn.indexer.wk.weight",
-            "attn.indexer.k_norm.weight",
-        ];
-        if layer < split || (layer == split && projections.contains(&name)) {
-            prefill += size * share;
-        }
-    }
-    let experts = config.n_routed_experts as u64;
-    ActiveParameters { prefill: prefill / experts, layers: layers / experts, decode: layers / experts + besides }
-}
-
-fn counted_parameters(run: &Run) -> Check {
-    let (counted, formula) = (count(&run.checkpoint), active_parameters(run.config()));
-    let numbers =
-        format!("prefill {} = {}, decode {} = {}", counted.prefill, formula.prefill, counted.decode, formula.decode);
-    let what = Text::new(
-        "Tham số hoạt động đếm trong tệp trọng số bằng công thức theo cấu hình",
-        "Active parameters counted in the checkpoint equal the formula of the config",
-    );
-    Check::new(what, counted == formula, Text::same(numbers))
-}
-
 fn tail_checks(run: &Run) -> [Check; 2] {
     let (config, n) = (run.config(), run.prompt.len());
     let positions = |from: usize| (from as i64..n as i64).collect::<Vec<_>>();
-    let expected = |layer: usize| if layer < run.focus() { positions(0) } else { positions(n - run.tail) };
+    let expected = |layer: usize| if layer < split(config) { positions(0) } else { positions(n - run.tail) };
     let wrong =
         (0..config.n_layers).filter(|&layer| run.tail_rows.indices(Tap::Rows, layer) != expected(layer)).count();
     let ran = Text::new(

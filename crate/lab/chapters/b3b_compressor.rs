@@ -1,11 +1,16 @@
 //! 3B: two tokens become one entry.
 
+mod checks;
+
 use super::begin;
 use crate::blocks::tap::Tap;
-use crate::lab::again::{SAME, distance, narrow, rms, rms_norm, wide, worse};
-use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
+use crate::config::Role;
+use crate::lab::again::{narrow, wide};
+use crate::lab::content::{Badge, Cell, Chapter, Table, Tensor, Text};
+use crate::lab::figure::{CompressorFigure, Figure};
 use crate::lab::labels;
 use crate::lab::run::Run;
+use std::ops::Range;
 
 const LOOK_FOR: Text = Text::new(
     "Mỗi kênh tự quyết định tin token nào trong hai token nhiều hơn: trọng số softmax khác nhau từ kênh này sang kênh khác.",
@@ -75,163 +80,164 @@ fn first_weight(first: f32, second: f32) -> f64 {
     1.0 / (1.0 + f64::from(second - first).exp())
 }
 
+/// The newest whole group at the followed token, in the source that the chosen layer reads.
+struct Newest {
+    source: usize,
+    entry: usize,
+    /// Positions of its tokens.
+    tokens: Range<usize>,
+    again: Again,
+}
+
+impl Newest {
+    /// `None` in a layer that sees its window alone, and until the first group is full.
+    fn of(run: &Run) -> Option<Self> {
+        let (source, ratio) = (run.config().kv_source(run.layer)?, run.config().ratio(run.layer));
+        let entry = (run.n() / ratio).checked_sub(1)?;
+        Some(Newest { source, entry, tokens: entry * ratio..(entry + 1) * ratio, again: Again::of(run, source)? })
+    }
+
+    /// Softmax weight of each token per channel `[ratio][width]`.
+    fn weights(&self, width: usize) -> Vec<Vec<f64>> {
+        let score = |p: usize, d: usize| self.again.scores[p * width + d];
+        if self.again.scores.is_empty() {
+            return vec![vec![1.0; width]; self.tokens.len()];
+        }
+        let first: Vec<f64> =
+            (0..width).map(|d| first_weight(score(self.tokens.start, d), score(self.tokens.start + 1, d))).collect();
+        let second = first.iter().map(|w| 1.0 - w).collect();
+        vec![first, second]
+    }
+}
+
 /// The chapter.
 pub(super) fn chapter(run: &Run) -> Chapter {
-    let (config, n) = (run.config(), run.n());
+    let (config, n, layer) = (run.config(), run.n(), run.layer);
     let mut chapter = begin(LOOK_FOR, HAPPENS, FORMULA);
-    let about = Text::new("đầu vào attention của lớp nguồn", "attention input of the source layer");
+    let (source, ratio) = (config.kv_source(layer), config.ratio(layer));
+    let shown = source.unwrap_or(layer);
+    let about = Text::of(format!("đầu vào attention của lớp {shown}"), format!("attention input of layer {shown}"));
     chapter.inputs.push(Tensor::new(Tap::AttnInput.name(), &[n, config.dim], about));
-    for &layer in &config.kv_source_layers {
-        let entries = n / config.ratio(layer);
-        let about = Text::of(
-            format!("lớp {layer}, tỷ lệ {}", config.ratio(layer)),
-            format!("layer {layer}, ratio {}", config.ratio(layer)),
-        );
-        chapter.outputs.push(Tensor::new(Tap::Latent.name(), &[entries, config.head_dim], about));
+    if let Some(source) = source {
+        let about = Text::of(format!("lớp {source}, tỷ lệ {ratio}"), format!("layer {source}, ratio {ratio}"));
+        chapter.outputs.push(Tensor::new(Tap::Latent.name(), &[n / ratio, config.head_dim], about));
     }
-    chapter.tables.extend(pair_table(run));
-    chapter.checks.push(entry_counts(run));
-    chapter.checks.extend(latents(run));
-    chapter.checks.extend(waiting(run));
+    let newest = Newest::of(run);
+    chapter.tables.push(sources(run));
+    chapter.tables.extend(newest.as_ref().map(|newest| group_table(run, newest)));
+    chapter.notes.extend(notes(run, newest.is_some()));
+    chapter.checks.push(checks::entry_counts(run));
+    chapter.checks.extend(checks::latents(run));
+    chapter.checks.extend(checks::waiting(run));
+    chapter.figure = Some(Figure::Compressor(figure(run, newest.as_ref())));
     chapter
 }
 
-/// The pair of the followed token, channel by channel.
-fn pair_table(run: &Run) -> Option<Table> {
-    let config = run.config();
-    let layer = *config.kv_source_layers.iter().find(|&&layer| config.ratio(layer) == 2)?;
-    let (pair, again) = ((run.n() / 2).checked_sub(1)?, Again::of(run, layer)?);
-    let (a, b) = (labels::position(run, 2 * pair), labels::position(run, 2 * pair + 1));
-    let named = |label: &crate::lab::content::TokenLabel| format!("{} {}", label.position, label.label);
-    let title = Text::of(
-        format!("Lớp {layer}, entry {pair}: token {} và {}, vài kênh đầu", named(&a), named(&b)),
-        format!("Layer {layer}, entry {pair}: tokens {} and {}, first channels", named(&a), named(&b)),
-    );
-    let columns = vec![
-        Text::new("kênh", "channel"),
-        Text::same(format!("a_{}", a.position)),
-        Text::same(format!("a_{}", b.position)),
-        Text::same(format!("g_{}", a.position)),
-        Text::same(format!("g_{}", b.position)),
-        Text::new("w đầu", "w first"),
-        Text::new("gộp", "pooled"),
-        Text::same("latent"),
-    ];
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+fn figure(run: &Run, newest: Option<&Newest>) -> CompressorFigure {
+    let (config, layer) = (run.config(), run.layer);
     let width = config.head_dim;
-    let latent = run.seen.row(Tap::Latent, layer, pair);
-    for d in 0..6.min(width) {
-        let at = |values: &[f32], token: usize| values[(2 * pair + token) * width + d];
-        let w = first_weight(at(&again.scores, 0), at(&again.scores, 1));
-        let mut row: Vec<Cell> = vec![d.into(), at(&again.values, 0).into(), at(&again.values, 1).into()];
-        row.extend([at(&again.scores, 0), at(&again.scores, 1)].map(Cell::from));
-        row.extend([w, again.pooled[pair * width + d]].map(Cell::from));
+    let values = |newest: &Newest| {
+        let row = |p: usize| newest.again.values[p * width..][..width].to_vec();
+        newest.tokens.clone().map(row).collect()
+    };
+    let weights = |newest: &Newest| newest.weights(width).iter().map(|w| narrow(w)).collect();
+    CompressorFigure {
+        layer,
+        source: config.kv_source(layer),
+        role: match config.role(layer) {
+            Role::Window => "window",
+            Role::Full => "full",
+            Role::Reindex => "reindex",
+            Role::Reuse => "reuse",
+        },
+        ratio: config.ratio(layer),
+        entry: newest.map(|newest| newest.entry),
+        tokens: newest.map_or_else(Vec::new, |newest| newest.tokens.clone().collect()),
+        weights: newest.map_or_else(Vec::new, weights),
+        values: newest.map_or_else(Vec::new, values),
+        pooled: newest.map_or_else(Vec::new, |n| run.seen.row(Tap::Latent, n.source, n.entry).to_vec()),
+    }
+}
+
+/// Whose compressor is shown, and why there may be nothing to see.
+fn notes(run: &Run, found: bool) -> Option<Text> {
+    let layer = run.layer;
+    match run.config().kv_source(layer) {
+        None => Some(Text::of(
+            format!("Lớp {layer} chỉ nhìn cửa sổ của nó: không nén gì và không đọc entry nào."),
+            format!("Layer {layer} sees its window alone: it compresses nothing and reads no entries."),
+        )),
+        Some(source) if !found => Some(Text::of(
+            format!("Nhóm đầu tiên của lớp nguồn {source} chưa đủ token, nên chưa có entry nào."),
+            format!("The first group of source layer {source} is not full yet, so there is no entry."),
+        )),
+        Some(source) if source != layer => Some(Text::of(
+            format!("Lớp {layer} không nén gì: nó đọc entry của lớp {source}, và các số ở đây là của lớp {source}."),
+            format!(
+                "Layer {layer} compresses nothing: it reads the entries of layer {source}, whose numbers these are."
+            ),
+        )),
+        Some(_) => None,
+    }
+}
+
+/// Who writes, and who reads it.
+fn sources(run: &Run) -> Table {
+    let config = run.config();
+    let columns = vec![
+        Text::new("lớp nguồn", "source layer"),
+        Text::new("tỷ lệ", "ratio"),
+        Text::new("entry", "entries"),
+        Text::new("token đang chờ", "tokens waiting"),
+        Text::new("các lớp đọc nó", "layers that read it"),
+    ];
+    let title = Text::new("Các lớp nguồn sau token đang theo", "The source layers after the followed token");
+    let mut table = Table::new(title, Badge::CpuReference, columns);
+    for &layer in &config.kv_source_layers {
+        let source = run.state_at.sources[layer].as_ref();
+        let readers = (0..config.n_layers).filter(|&reader| config.kv_source(reader) == Some(layer));
+        let last = readers.max().unwrap_or(layer);
+        table.push(vec![
+            layer.into(),
+            config.ratio(layer).into(),
+            source.map_or(Cell::Empty, |source| source.entries.len().into()),
+            source.map_or(Cell::Empty, |source| usize::from(source.partial.is_open()).into()),
+            if last > layer { format!("{layer}–{last}") } else { layer.to_string() }.into(),
+        ]);
+    }
+    table
+}
+
+/// The newest group, channel by channel.
+fn group_table(run: &Run, newest: &Newest) -> Table {
+    let width = run.config().head_dim;
+    let (source, entry, tokens) = (newest.source, newest.entry, newest.tokens.clone());
+    let named = |p: usize| format!("{p} {}", labels::position(run, p).label);
+    let names: Vec<String> = tokens.clone().map(named).collect();
+    let title = Text::of(
+        format!("Lớp {source}, entry {entry}: token {}, vài kênh đầu", names.join(" và ")),
+        format!("Layer {source}, entry {entry}: token {}, first channels", names.join(" and ")),
+    );
+    let scored = !newest.again.scores.is_empty();
+    let mut columns = vec![Text::new("kênh", "channel")];
+    columns.extend(tokens.clone().map(|p| Text::same(format!("a_{p}"))));
+    if scored {
+        columns.extend(tokens.clone().map(|p| Text::same(format!("g_{p}"))));
+        columns.extend([Text::new("w đầu", "w first"), Text::new("gộp", "pooled")]);
+    }
+    columns.push(Text::same("latent"));
+    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let first = &newest.weights(width)[0];
+    let latent = run.seen.row(Tap::Latent, source, entry);
+    for (d, &w) in first.iter().enumerate().take(6) {
+        let mut row: Vec<Cell> = vec![d.into()];
+        row.extend(tokens.clone().map(|p| Cell::from(newest.again.values[p * width + d])));
+        if scored {
+            row.extend(tokens.clone().map(|p| Cell::from(newest.again.scores[p * width + d])));
+            row.extend([w, newest.again.pooled[entry * width + d]].map(Cell::from));
+        }
         row.extend(latent.get(d).map(|&v| Cell::from(v)));
         table.push(row);
     }
-    Some(table)
-}
-
-fn entry_counts(run: &Run) -> Check {
-    let (config, n) = (run.config(), run.prompt.len());
-    let mut passed = true;
-    let mut parts = Vec::new();
-    for &layer in &config.kv_source_layers {
-        let (found, keys) = run.state.sources[layer].as_ref().map_or((0, 0), |s| (s.entries.len(), s.keys.len()));
-        passed &= found == n / config.ratio(layer) && keys == found;
-        parts.push(format!("{layer}: {found}"));
-    }
-    let what = Text::new(
-        "Số entry là ⌊n / tỷ lệ⌋ ở mỗi lớp nguồn, và mỗi entry có một khoá",
-        "Each source has ⌊n / ratio⌋ entries, and one key per entry",
-    );
-    let list = parts.join(", ");
-    Check::new(what, passed, Text::of(format!("n = {n}; lớp {list}"), format!("n = {n}; layer {list}")))
-}
-
-/// Norm rule, formula, and that pooling stays between its two tokens.
-fn latents(run: &Run) -> Vec<Check> {
-    let config = run.config();
-    let width = config.head_dim;
-    let (mut unit, mut formula, mut outside, mut channels) = (f64::NEG_INFINITY, f64::NEG_INFINITY, 0, 0);
-    for &layer in &config.kv_source_layers {
-        let (Some(again), Some(weights)) = (Again::of(run, layer), &run.model.layers[layer].compressor) else {
-            continue;
-        };
-        for (entry, pooled) in again.pooled.chunks_exact(width).enumerate() {
-            let latent = run.seen.row(Tap::Latent, layer, entry);
-            let expected = rms_norm(pooled, &weights.norm, config.norm_eps);
-            formula = worse(formula, distance(latent, &expected));
-            let plain: Vec<f64> = (latent.iter().zip(&weights.norm))
-                .filter(|(_, w)| w.abs() > 1e-3)
-                .map(|(&v, &w)| f64::from(v) / f64::from(w))
-                .collect();
-            unit = worse(unit, (rms(&plain, 0.0) - 1.0).abs());
-            if again.scores.is_empty() || plain.len() != width {
-                continue;
-            }
-            let size = rms(pooled, f64::from(config.norm_eps));
-            for (d, v) in plain.iter().enumerate() {
-                let [a, b] = [0, 1].map(|token| f64::from(again.values[(2 * entry + token) * width + d]));
-                let room = SAME * size.max(a.abs()).max(b.abs());
-                outside += usize::from(!(a.min(b) - room..=a.max(b) + room).contains(&(v * size)));
-                channels += 1;
-            }
-        }
-    }
-    let mut checks = Vec::new();
-    if formula >= 0.0 || formula.is_nan() {
-        checks.push(Check::within(
-            Text::new(
-                "Latent tính lại được từ W_kv, W_gate, softmax và chuẩn hoá (mọi entry, mọi lớp nguồn)",
-                "Latents, computed again from W_kv, W_gate, softmax and norm (all entries, all sources)",
-            ),
-            formula,
-            SAME,
-        ));
-        checks.push(Check::within(
-            Text::new(
-                "Latent chia cho trọng số chuẩn hoá có căn trung bình bình phương bằng 1",
-                "A latent divided by its norm weight has a root mean square of one",
-            ),
-            unit,
-            1e-4,
-        ));
-    }
-    if channels > 0 {
-        let what = Text::new(
-            "Giá trị gộp của mỗi kênh nằm giữa giá trị của hai token",
-            "Each channel's pooled value lies between those of its two tokens",
-        );
-        checks.push(Check::none_wrong(what, outside, channels));
-    }
-    checks
-}
-
-/// The open group after the followed token.
-fn waiting(run: &Run) -> Option<Check> {
-    let config = run.config();
-    let width = config.head_dim;
-    let odd = run.n() % 2 == 1;
-    let (mut passed, mut open, mut layers) = (true, 0, 0);
-    for &layer in config.kv_source_layers.iter().filter(|&&layer| config.ratio(layer) == 2) {
-        let partial = &run.state_at.sources[layer].as_ref()?.partial;
-        let weights = run.model.layers[layer].compressor.as_ref()?;
-        layers += 1;
-        open += usize::from(partial.is_open());
-        passed &= partial.is_open() == odd;
-        if odd {
-            let value = wide(&weights.wkv.matvec(run.seen.row(Tap::AttnInput, layer, run.at)));
-            passed &= distance(&partial.value, &value) <= SAME && narrow(&value).len() == width;
-        }
-    }
-    let what = Text::new(
-        "Sau số token lẻ, token cuối chờ trong nhóm mở; sau số chẵn không có gì chờ",
-        "After an odd number of tokens the last one waits in an open group; after an even number none does",
-    );
-    let numbers = Text::of(
-        format!("{} token, {open} nhóm mở ở {layers} lớp tỷ lệ 2", run.n()),
-        format!("{} tokens, {open} open groups in {layers} layers of ratio 2", run.n()),
-    );
-    (layers > 0).then(|| Check::new(what, passed, numbers))
+    table
 }
