@@ -8,11 +8,13 @@ use flash890::lab::chapters::chapter;
 use flash890::lab::figure::{
     AttentionFigure, CacheFigure, EntryBytes, ExpertsFigure, Figure, HeadFigure, WindowFigure,
 };
+use flash890::lab::lang::Lang;
 use flash890::lab::page::compare_kv;
 use flash890::lab::prompt::{Picture, Request};
 use flash890::lab::recorded::record;
 use flash890::lab::run::Run;
-use flash890::lab::{SENTENCE, SHORT_SENTENCE};
+use flash890::lab::terminal::{Style, WIDTH, render};
+use flash890::lab::{SENTENCE, SHORT_SENTENCE, report};
 use flash890::model::Prefill;
 use flash890::numerics::ops::{argmax, nmse};
 use flash890::numerics::precision::Precision;
@@ -20,6 +22,7 @@ use flash890::numerics::{e2m1, e4m3, e8m0, rope};
 use flash890::weights::{Checkpoint, tiny};
 use pollster::block_on;
 use std::sync::{Arc, LazyLock};
+use unicode_width::UnicodeWidthStr;
 
 static LAB: LazyLock<Arc<Checkpoint>> = LazyLock::new(|| Arc::new(block_on(tiny::lab()).unwrap()));
 
@@ -34,6 +37,10 @@ fn figure(run: &Run, code: &str) -> Figure {
     assert!(failed.is_empty(), "{code} in layer {}: {failed:#?}", run.layer);
     for table in &chapter.tables {
         assert!(!table.rows.is_empty(), "{code} in layer {}: an empty table", run.layer);
+    }
+    for lang in Lang::ALL {
+        let text = render(&report(run, Some(code)), Style { lang, colour: false });
+        assert!(text.lines().all(|line| line.width() <= WIDTH), "{text}");
     }
     chapter.figure.unwrap()
 }
