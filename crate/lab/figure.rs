@@ -239,7 +239,7 @@ pub struct WindowFigure {
     pub scores: Vec<Option<f32>>,
     /// Entries per candidate block.
     pub block_size: usize,
-    /// Candidate blocks kept.
+    /// Candidate blocks kept, ascending; empty for a selection made before the candidate source, where nothing limits the search.
     pub blocks: Vec<usize>,
     /// Chosen entries, ascending.
     pub chosen: Vec<usize>,
