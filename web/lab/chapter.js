@@ -1,0 +1,238 @@
+// The chapter of one block: what to look for, formula, picture, what goes in and out, tables, notes, checks, measurements.
+// Called again with new data it replaces the values in place; focus, zoom and slider positions stay.
+
+import { el } from './dom.js';
+import { actionsView } from './actions.js';
+import { checksView } from './checks.js';
+import { formula } from './formulas.js';
+import { heatmap } from './heatmap.js';
+import { tableView } from './table.js';
+import { attention } from './figures/attention.js';
+import { cache } from './figures/cache.js';
+import { empty } from './figures/common.js';
+import { compressor } from './figures/compressor.js';
+import { engram } from './figures/engram.js';
+import { experts } from './figures/experts.js';
+import { head } from './figures/head.js';
+import { input } from './figures/input.js';
+import { schedule } from './figures/schedule.js';
+import { streams } from './figures/streams.js';
+import { windowRing } from './figures/window.js';
+
+/** @import { Chapter, Context, Draw, Lab, Tensor, TensorRef } from './chapter.types.js' */
+/** @typedef {{ body: Node, finding: string }} Drawn */
+
+/** @type {Record<string, (draw: Draw<any>) => Drawn>} */
+const FIGURES = {
+  '1A': input, '1B': engram, '2A': streams, '3A': schedule, '3B': compressor, '3C': windowRing, '4A': attention, '6A': cache, '5A': experts, '6B': head,
+};
+const PARTS = ['top', 'formula', 'heat', 'figure', 'flow', 'tables', 'notes', 'checks', 'measure'];
+
+/**
+ * What the page keeps of a chapter view between calls.
+ * @typedef {object} View
+ * @property {Context} context
+ * @property {Record<string, HTMLElement>} parts
+ * @property {Map<string, Record<string, number>>} states by block
+ * @property {Map<string, Node>} results of the measurements, while the run is the same
+ * @property {{ tap: string, tensor: Tensor | null, message: string } | null} open
+ * @property {number} width
+ */
+/** @type {WeakMap<HTMLElement, View>} */
+const views = new WeakMap();
+
+/**
+ * Draws or updates the chapter.
+ * @param {HTMLElement} host
+ * @param {Context} context
+ */
+export function renderChapter(host, context) {
+  const old = views.get(host);
+  const view = old ?? open(host, context);
+  const other = !old || old.context.chapter.code !== context.chapter.code;
+  const sameRun = !other && old.context.chapter === context.chapter && old.context.lang === context.lang;
+  view.context = context;
+  if (!sameRun) view.results = new Map();
+  if (other) view.open = null;
+  const focused = host.contains(document.activeElement) ? document.activeElement?.getAttribute('data-key') : null;
+  host.lang = context.lang;
+  drawTop(view);
+  drawFormula(view);
+  drawFlow(view);
+  drawFigure(view);
+  drawRest(view);
+  drawHeat(view);
+  if (!other && !sameRun && view.open) void openTensor(view, view.open.tap);
+  if (focused && !other) refocus(host, focused);
+}
+
+/** @param {HTMLElement} host @param {string} key */
+function refocus(host, key) {
+  const node = host.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
+}
+
+/** @param {HTMLElement} host @param {Context} context @returns {View} */
+function open(host, context) {
+  const parts = Object.fromEntries(PARTS.map((name) => [name, el('section', { class: `ch-${name}` })]));
+  host.classList.add('ch');
+  host.replaceChildren(...Object.values(parts));
+  /** @type {View} */
+  const view = { context, parts, states: new Map(), results: new Map(), open: null, width: 0 };
+  views.set(host, view);
+
+  const redraw = () => { drawFigure(view); drawHeat(view); };
+  new ResizeObserver(() => {
+    if (Math.abs(host.clientWidth - view.width) > 1) redraw();
+  }).observe(host);
+  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ['data-theme', 'class'] });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+
+  // A symbol of the formula and its tensor in the lists light up together.
+  const light = (/** @type {Event} */ event) => {
+    const name = event.target instanceof Element ? event.target.closest('[data-tap]')?.getAttribute('data-tap') : null;
+    for (const node of host.querySelectorAll('[data-tap]')) node.classList.toggle('ch-lit', node.getAttribute('data-tap') === name);
+  };
+  for (const type of ['pointerover', 'focusin']) host.addEventListener(type, light);
+  for (const type of ['pointerleave', 'focusout']) host.addEventListener(type, () => {
+    for (const node of host.querySelectorAll('.ch-lit')) node.classList.remove('ch-lit');
+  });
+  const press = (/** @type {Event} */ event) => {
+    const node = event.target instanceof Element ? event.target.closest('[data-tap]') : null;
+    const name = node?.getAttribute('data-tap');
+    if (name && isTap(name)) void openTensor(view, name);
+    return Boolean(name);
+  };
+  host.addEventListener('click', press);
+  host.addEventListener('keydown', (event) => {
+    const symbol = event.target instanceof Element && event.target.matches('math [data-tap]');
+    if (symbol && (event.key === 'Enter' || event.key === ' ') && press(event)) event.preventDefault();
+  });
+  return view;
+}
+
+/** Names like `4a.query` are tensors of the run; `ids` or `kv` are not. @param {string} name */
+const isTap = (name) => /^\d[a-d]\./.test(name);
+
+/** @param {View} view */
+function drawTop({ context: { chapter, lang, t }, parts }) {
+  parts.top?.replaceChildren(
+    el('h2', {}, el('span', { class: 'ch-code' }, chapter.code), ' ', chapter.name[lang]),
+    el('p', { class: 'ch-look' }, el('span', { class: 'ch-eyebrow' }, t('ch.lookFor')), chapter.look_for[lang]));
+}
+
+/** @param {View} view */
+function drawFormula({ context: { chapter, t }, parts }) {
+  const lines = formula(chapter.code, t);
+  const seen = new Set();
+  const rows = lines.map(({ math, note }) => {
+    for (const symbol of math.querySelectorAll('[data-tap]')) {
+      const name = symbol.getAttribute('data-tap') ?? '';
+      if (!isTap(name)) continue;
+      symbol.setAttribute('role', 'button');
+      symbol.setAttribute('tabindex', seen.has(name) ? '-1' : '0');
+      symbol.setAttribute('aria-label', `${symbol.textContent} (${name})`);
+      seen.add(name);
+    }
+    return el('div', { class: 'ch-formula-line' }, el('div', { class: 'ch-math' }, math), el('span', { class: 'ch-muted' }, note));
+  });
+  parts.formula?.replaceChildren(el('h3', { class: 'ch-offscreen' }, t('ch.formula')), ...rows);
+}
+
+/** @param {View} view */
+function drawFlow({ context: { chapter, lang, t }, parts }) {
+  const list = (/** @type {TensorRef[]} */ refs) => el('ul', { class: 'ch-tensors' }, ...refs.map((ref, i) => {
+    const inside = [el('code', {}, ref.name), ' ', el('span', { class: 'ch-shape ch-num' }, `[${ref.shape.join(', ')}]`)];
+    const node = isTap(ref.name)
+      ? el('button', { type: 'button', 'data-tap': ref.name, 'data-key': `tap-${ref.name}-${i}`, title: t('ch.openTensor', { name: ref.name }) }, ...inside)
+      : el('span', { 'data-tap': ref.name }, ...inside);
+    return el('li', {}, node, el('span', { class: 'ch-muted' }, ref.about[lang]));
+  }));
+  const column = (/** @type {string} */ name, /** @type {Node} */ body) => el('div', {}, el('h3', {}, t(name)), body);
+  parts.flow?.replaceChildren(
+    column('ch.in', list(chapter.inputs)), column('ch.happens', el('p', {}, chapter.happens[lang])), column('ch.out', list(chapter.outputs)));
+}
+
+/** @param {View} view */
+function drawFigure(view) {
+  const { context, parts } = view;
+  const { chapter, lab, lang, t } = context;
+  const host = parts.figure;
+  if (!host) return;
+  view.width = host.parentElement?.clientWidth ?? 0;
+  const focused = host.contains(document.activeElement) ? document.activeElement?.getAttribute('data-key') : null;
+  const state = view.states.get(chapter.code) ?? {};
+  view.states.set(chapter.code, state);
+  const figure = chapter.figure;
+  const draw = figure ? FIGURES[figure.block] : undefined;
+  if (!draw || host.clientWidth === 0) {
+    host.replaceChildren(draw ? '' : empty(t('ch.noFigure')));
+    return;
+  }
+  const drawn = draw({
+    data: figure, lab, lang, t, width: host.clientWidth, host, state,
+    onToken: (position) => context.onToken?.(position), again: () => drawFigure(view),
+  });
+  host.replaceChildren(el('figure', {}, el('figcaption', {}, drawn.finding), drawn.body));
+  if (focused) refocus(host, focused);
+}
+
+/** @param {View} view */
+function drawRest(view) {
+  const { context, parts } = view;
+  const { chapter, lang, t, source } = context;
+  parts.tables?.replaceChildren(...chapter.tables.map((table, i) => tableView(table, { lang, t, source, key: `${chapter.code}-${i}` })));
+  parts.notes?.replaceChildren(...(chapter.notes.length ? [el('ul', { class: 'ch-notes' }, ...chapter.notes.map((note) => el('li', {}, note[lang])))] : []));
+  parts.checks?.replaceChildren(...checksView(context));
+  parts.measure?.replaceChildren(...actionsView(context, view.results));
+}
+
+/** The layer whose tensor a chapter speaks of. @param {Context} context @param {string} tap */
+function layerOf({ chapter, lab }, tap) {
+  const figure = chapter.figure;
+  if (chapter.code === '6B' && tap === '2a.streams') return Number.MAX_SAFE_INTEGER;
+  if (figure?.block === '3B' && (tap.startsWith('3b.') || tap.startsWith('2a.'))) return figure.source;
+  if (figure?.block === '3C' && tap.startsWith('3c.') && tap !== '3c.window_kv') return figure.indexSource ?? lab.layer;
+  if (figure?.block === '6A' || figure?.block === '1B') return figure.layer;
+  return lab.layer;
+}
+
+/** @param {View} view @param {string} tap */
+async function openTensor(view, tap) {
+  const { context } = view;
+  const show = (/** @type {Tensor | null} */ tensor, /** @type {string} */ message) => {
+    if (view.context.chapter.code !== context.chapter.code) return;
+    view.open = { tap, tensor, message };
+    drawHeat(view);
+  };
+  if (!context.engine) return show(null, context.t('ch.needsEngine'));
+  show(view.open?.tap === tap ? view.open.tensor : null, context.t('ch.loading'));
+  try {
+    const wanted = layerOf(context, tap);
+    const layers = (await context.engine.taps()).filter((found) => found.tap === tap).map((found) => found.layer).sort((a, b) => a - b);
+    const layer = layers.filter((l) => l <= wanted).at(-1) ?? layers[0];
+    if (layer === undefined) return show(null, context.t('ch.noTensor', { name: tap }));
+    context.onTensor?.({ tap, layer });
+    show(await context.engine.tensor({ tap, layer }), '');
+  } catch (error) {
+    show(null, context.t('ch.failed', { message: error instanceof Error ? error.message : String(error) }));
+  }
+}
+
+/** @param {View} view */
+function drawHeat(view) {
+  const { context: { chapter, lab, t }, parts, open: found } = view;
+  const host = parts.heat;
+  if (!host) return;
+  if (!found) return host.replaceChildren();
+  const state = view.states.get(chapter.code) ?? {};
+  const close = el('button', { type: 'button', class: 'ch-small', 'data-key': 'heat-close', onclick: () => { view.open = null; drawHeat(view); } }, t('ch.close'));
+  const tensor = found.tensor;
+  const shape = tensor ? ` [${tensor.shape.join(', ')}]` : '';
+  const where = tensor ? t('ch.tensorAt', { layer: tensor.layer, source: t(`ch.source.${tensor.source}`) }) : '';
+  const mark = tensor && tensor.shape.length > 1 && tensor.shape[0] === lab.tokens.length ? lab.followed : undefined;
+  host.replaceChildren(el('div', { class: 'ch-panel', role: 'group', 'aria-label': found.tap },
+    el('div', { class: 'ch-section-head' }, el('code', {}, found.tap), el('span', { class: 'ch-shape ch-num' }, shape), el('span', { class: 'ch-muted' }, where), close),
+    el('p', { class: 'ch-muted', role: 'status' }, found.message),
+    tensor && heatmap(tensor, { host, width: host.clientWidth - 34, t, state, ...(mark === undefined ? {} : { mark }) })));
+}
