@@ -49,7 +49,7 @@ function tap(name, ...parts) {
 
 /**
  * @param {Translate} t
- * @returns {Record<string, { math: Node[], note?: string }[]>} lines of formula by block
+ * @returns {Record<string, { math: Part[], note?: string }[]>} lines of formula by block
  */
 function lines(t) {
   const x = () => tap('2a.attn_input', 'x');

@@ -55,7 +55,7 @@ function draft(d) {
       el('li', { class: 'ch-draft-anchor' }, el('span', { class: 'ch-muted' }, t('ch.6b.anchor')), el('b', { class: 'ch-token' }, found.anchor.label),
         el('span', { class: 'ch-muted ch-num' }, `id ${found.anchor.id}`), el('span', { class: 'ch-muted ch-num' }, `${fixed(100 * found.anchor.probability, 2)} %`)),
       ...cards),
-    el('p', { class: 'ch-num' }, t(rolled ? 'ch.6b.rolled' : 'ch.6b.allKept', { accepted: found.accepted, rolled, made: found.accepted + 1 })));
+    el('p', { class: 'ch-num' }, t(rolled ? 'ch.6b.rolledSum' : 'ch.6b.allKept', { accepted: found.accepted, rolled, made: found.accepted + 1 })));
 }
 
 /** @param {Draw<HeadFigure>} d @param {DraftToken} token @param {number} i @param {number} accepted */
