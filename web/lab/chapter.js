@@ -159,18 +159,19 @@ function drawFigure(view) {
   const { chapter, lab, lang, t } = context;
   const host = parts.figure;
   if (!host) return;
+  // The section is hidden while it is empty: the width is that of the chapter.
   view.width = host.parentElement?.clientWidth ?? 0;
   const focused = host.contains(document.activeElement) ? document.activeElement?.getAttribute('data-key') : null;
   const state = view.states.get(chapter.code) ?? {};
   view.states.set(chapter.code, state);
   const figure = chapter.figure;
   const draw = figure ? FIGURES[figure.block] : undefined;
-  if (!draw || host.clientWidth === 0) {
+  if (!draw || view.width === 0) {
     host.replaceChildren(draw ? '' : empty(t('ch.noFigure')));
     return;
   }
   const drawn = draw({
-    data: figure, lab, lang, t, width: host.clientWidth, host, state,
+    data: figure, lab, lang, t, width: view.width, host, state,
     onToken: (position) => context.onToken?.(position), again: () => drawFigure(view),
   });
   host.replaceChildren(el('figure', {}, el('figcaption', {}, drawn.finding), drawn.body));
@@ -234,5 +235,5 @@ function drawHeat(view) {
   host.replaceChildren(el('div', { class: 'ch-panel', role: 'group', 'aria-label': found.tap },
     el('div', { class: 'ch-section-head' }, el('code', {}, found.tap), el('span', { class: 'ch-shape ch-num' }, shape), el('span', { class: 'ch-muted' }, where), close),
     el('p', { class: 'ch-muted', role: 'status' }, found.message),
-    tensor && heatmap(tensor, { host, width: host.clientWidth - 34, t, state, ...(mark === undefined ? {} : { mark }) })));
+    tensor && heatmap(tensor, { host, width: (host.parentElement?.clientWidth ?? 0) - 34, t, state, ...(mark === undefined ? {} : { mark }) })));
 }

@@ -50,8 +50,8 @@ export function s(tag, attributes = {}, ...kids) {
   return node;
 }
 
-/** @param {number} exponent */
-function superscript(exponent) {
+/** An exponent in raised digits. @param {number} exponent */
+export function superscript(exponent) {
   const digits = '⁰¹²³⁴⁵⁶⁷⁸⁹';
   const text = [...String(Math.abs(exponent))].map((d) => digits[Number(d)]).join('');
   return exponent < 0 ? `⁻${text}` : text;

@@ -12,11 +12,12 @@ function node(tag, ...kids) {
   return made;
 }
 
-/** A letter is an identifier, digits are a number, a longer word is upright, the rest are operators. @param {Part} part @returns {Node} */
+/** A letter is an identifier, digits are a number, a name is upright, words are text, the rest are operators. @param {Part} part @returns {Node} */
 function leaf(part) {
   if (part instanceof Node) return part;
   const text = String(part);
-  const tag = /^[\d.]+$/.test(text) ? 'mn' : /^[\p{L}][\p{L}\p{N}_′ ]*$/u.test(text) ? 'mi' : 'mo';
+  const word = /^\p{L}[\p{L}\p{N}_′, ]*$/u.test(text) && text !== 'mod';
+  const tag = /^[\d.]+$/.test(text) ? 'mn' : !word ? 'mo' : /[^\w′,]|, /.test(text) && text.length > 1 ? 'mtext' : 'mi';
   const made = node(tag);
   if (tag === 'mi' && text.length > 1) made.setAttribute('mathvariant', 'normal');
   made.textContent = text;
@@ -69,7 +70,7 @@ function lines(t) {
     '2A': [
       { math: ['m', '=', frac(row('W', '·', '[', h(0), '…', h(3), ']'), call('rms', 'h'))], note: t('ch.f.mixes') },
       { math: [tap('2a.attn_pre', 'pre'), '=', call('sigmoid', sub('m', '0..4'), sub('a', 0), '+', 'b'), '+', 'ε'] },
-      { math: [tap('2a.attn_post', 'post'), '=', 2, call('sigmoid', sub('m', '4..8'), sub('a', 1), '+', 'b')] },
+      { math: [tap('2a.attn_post', 'post'), '=', 2, '·', call('sigmoid', sub('m', '4..8'), sub('a', 1), '+', 'b')] },
       { math: [tap('2a.attn_comb', 'comb'), '=', call('sinkhorn', sub('m', '8..24'), sub('a', 2), '+', 'b')], note: t('ch.f.comb') },
       { math: [x(), '=', sum('c'), at('pre′', 'c'), h('c')], note: t('ch.f.pre') },
       { math: [tap('2a.streams', both('h', 'j', '′')), '=', at(tap('2a.attn_post', 'post'), 'j'), '·', 'y', '+', sum('i'), at(tap('2a.attn_comb', 'comb'), 'i', ',', 'j'), h('i')] },

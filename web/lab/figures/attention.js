@@ -144,7 +144,9 @@ function dials(d, head) {
   const r = size / 2 - 4;
   for (const i of range(pairs)) {
     const [cx, cy] = [(i % per) * size + size / 2, Math.floor(i / per) * (size + 14) + size / 2];
-    const tip = (/** @type {number[]} */ of) => `${cx + ((of[2 * i] ?? 0) / longest) * r} ${cy - ((of[2 * i + 1] ?? 0) / longest) * r}`;
+    // Square root of the length: short pairs stay visible, and both hands are still equally long.
+    const by = r / Math.sqrt(longest * Math.max(1e-12, Math.hypot(before[2 * i] ?? 0, before[2 * i + 1] ?? 0)));
+    const tip = (/** @type {number[]} */ of) => `${cx + (of[2 * i] ?? 0) * by} ${cy - (of[2 * i + 1] ?? 0) * by}`;
     on.svg.append(s('circle', { cx, cy, r, class: 'ch-dial' }), s('path', { d: `M${cx} ${cy}L${tip(before)}`, class: 'ch-hand-before' }), s('path', { d: `M${cx} ${cy}L${tip(after)}`, class: 'ch-hand-after' }),
       s('circle', { cx: tip(after).split(' ')[0], cy: tip(after).split(' ')[1], r: 2.4, class: 'ch-point-b' }), label(cx, cy + size / 2 + 9, String(i), 'ch-label ch-mid ch-tiny'));
   }

@@ -37,7 +37,7 @@ function words(d, e) {
 function dots(d) {
   const { data, t, state, width } = d;
   const count = data.scores.length;
-  const shared = 64;
+  const shared = 76;
   const few = count <= 32;
   const size = few ? clamp(Math.floor((width - shared) / Math.min(count, 16)), 34, 58) : clamp(Math.floor((width - shared) / 32), 15, 26);
   const per = Math.max(1, Math.min(count, few ? 16 : 32, Math.floor((width - shared) / size)));
@@ -45,7 +45,7 @@ function dots(d) {
   const tall = size + 6;
   const on = plot({ width: shared + per * size, height: Math.max(70, lines * tall + 6), label: t('ch.5a.dotsLabel', { count, chosen: data.chosen.join(', ') }) });
   const [most, mostBias] = [largest(data.scores) || 1, largest(data.bias) || 1];
-  const r = size / 2 - 2.5;
+  const r = size / 2 - (few ? 6 : 3);
   /** @param {number} e @returns {[number, number]} */
   const spot = (e) => [shared + (e % per) * size + size / 2, Math.floor(e / per) * tall + tall / 2 + 2];
   for (const e of range(count)) {
@@ -53,13 +53,13 @@ function dots(d) {
     const place = data.chosen.indexOf(e);
     const score = Math.sqrt(Math.max(0, data.scores[e] ?? 0) / most) * r;
     const bias = ((data.bias[e] ?? 0) / mostBias) * (size * 0.3);
-    on.svg.append(s('circle', { cx, cy, r: Math.max(0.8, score), class: place >= 0 ? 'ch-fill-a' : 'ch-dot-off' }), s('path', { d: `M${cx + r} ${cy}v${-bias}`, class: bias < 0 ? 'ch-bias-neg' : 'ch-bias-pos' }));
+    on.svg.append(s('circle', { cx, cy, r: Math.max(0.8, score), class: place >= 0 ? 'ch-fill-a' : 'ch-dot-off' }), s('path', { d: `M${cx + size / 2 - 0.5} ${cy}v${-bias}`, class: bias < 0 ? 'ch-bias-neg' : 'ch-bias-pos' }));
     if (place >= 0) {
       on.svg.append(s('circle', { cx, cy, r: r + 1.2, class: 'ch-ring' }));
       on.svg.append(few ? label(cx, cy + 5, String(e), 'ch-mid ch-on-fill') : label(cx, cy + 4, String(place + 1), 'ch-mid ch-on-fill ch-tiny'));
     } else if (few) on.svg.append(label(cx, cy + 5, String(e), 'ch-mid ch-label'));
   }
-  on.svg.append(s('rect', { x: 5, y: 10, width: 34, height: 34, rx: 4, class: 'ch-fill-c' }), label(22, 58, t('ch.5a.shared'), 'ch-label ch-mid ch-tiny'), label(22, 70, t('ch.5a.always'), 'ch-label ch-mid ch-tiny'));
+  on.svg.append(s('rect', { x: 12, y: 10, width: 34, height: 34, rx: 4, class: 'ch-fill-c' }), label(29, 58, t('ch.5a.shared'), 'ch-label ch-mid ch-tiny'), label(29, 71, t('ch.5a.always'), 'ch-label ch-mid ch-tiny'));
   const reader = probe(on, {
     count, columns: per, key: '5a-expert', state, start: data.chosen[0] ?? 0, label: t('ch.5a.read'),
     hit: (x, y) => {

@@ -58,6 +58,15 @@ function draft(d) {
     el('p', { class: 'ch-num' }, t(rolled ? 'ch.6b.rolledSum' : 'ch.6b.allKept', { accepted: found.accepted, rolled, made: found.accepted + 1 })));
 }
 
+/** Four digits, all of them on focus or hover. @param {Node} bar @param {number} value */
+function confidence(bar, value) {
+  const text = el('span', {}, num(value));
+  const show = (/** @type {boolean} */ all) => () => { text.textContent = all ? exact(value) : num(value); };
+  return el('span', {
+    class: 'ch-confidence-row ch-num', tabindex: 0, onfocus: show(true), onblur: show(false), onpointerenter: show(true), onpointerleave: show(false),
+  }, bar, text);
+}
+
 /** @param {Draw<HeadFigure>} d @param {DraftToken} token @param {number} i @param {number} accepted */
 function card(d, token, i, accepted) {
   const { t } = d;
@@ -67,7 +76,7 @@ function card(d, token, i, accepted) {
   const changed = token.withoutMarkov !== token.label;
   return el('li', { class: `ch-draft-${fate}` },
     el('span', { class: 'ch-muted ch-num' }, t('ch.6b.place', { i: i + 1 })), el('b', { class: 'ch-token' }, token.label), el('span', { class: 'ch-muted ch-num' }, `id ${token.id}`),
-    el('span', { class: 'ch-confidence-row ch-num', title: exact(token.confidence) }, bar, el('span', {}, num(token.confidence))),
+    confidence(bar, token.confidence),
     el('span', { class: 'ch-verdict' }, sign(fate === 'accepted'), t(`ch.6b.${fate}`)),
     el('span', { class: 'ch-muted' }, t('ch.6b.main', { token: token.main })),
     el('span', { class: 'ch-muted' }, changed ? t('ch.6b.without', { token: token.withoutMarkov }) : t('ch.6b.sameWithout')));

@@ -42,7 +42,7 @@ function field(d) {
       off.setAttribute('fill', `url(#${hatch})`);
       on.svg.append(off);
     }
-    if (first < count) on.svg.append(s('rect', { x, y, width: (count - first) * step, height: row - 1, class: l < data.decoder ? 'ch-fill-a' : 'ch-fill-b' }));
+    if (first < count) on.svg.append(s('rect', { x, y, width: (count - first) * step, height: row - 1, class: l < data.decoder ? 'ch-fill-a ch-field' : 'ch-fill-b ch-field' }));
     if (l % (row < 10 ? 10 : 5) === 0 || l === layers - 1 || l === data.decoder) {
       if (!(row < 10 && l === layers - 1 && l % 10 === 1)) on.svg.append(label(left - 6, y + row - Math.max(0, (row - 10) / 2), String(l), 'ch-label ch-end'));
     }
@@ -52,11 +52,13 @@ function field(d) {
   on.svg.append(s('path', { d: grid, class: 'ch-gridcut' }), s('path', { d: `M${left - 40} ${border}H${width}`, class: 'ch-line-strong' }),
     label(2, top + 12, 'encoder', 'ch-label ch-strong'), label(2, border + 15, 'decoder', 'ch-label ch-strong'),
     s('path', { d: `M${line} ${top + layers * row + 3}l4 7h-8z`, class: 'ch-point' }), label(clamp(line, left + 8, width - 12), top + layers * row + 23, String(lab.followed), 'ch-label ch-mid ch-strong'),
-    label(left, 11, t('ch.3a.axis', { count: data.positions }), 'ch-label'));
+    label(left, 11, t('ch.3a.axis', { last: data.positions - 1 }), 'ch-label'));
   const tailX = left + (count - data.tail) * step;
   if (data.tail < count) {
     on.svg.append(s('path', { d: `M${tailX + 0.5} ${top + layers * row + 2}v6H${width - 2}v-6`, class: 'ch-line-strong ch-nofill' }));
-    if (Math.abs(tailX + (width - tailX) / 2 - line) > 60) on.svg.append(label((tailX + width) / 2, top + layers * row + 23, t('ch.3a.tail', { tail: data.tail }), 'ch-label ch-mid'));
+    // Below the bracket if the mark of the followed token leaves room, else before it.
+    const free = Math.abs((tailX + width) / 2 - line) > 60;
+    on.svg.append(label(free ? (tailX + width) / 2 : Math.max(left + 60, tailX - 8), top + layers * row + (free ? 23 : 13), t('ch.3a.tail', { tail: data.tail }), free ? 'ch-label ch-mid' : 'ch-label ch-end'));
   }
   const reader = probe(on, {
     count: layers * count, columns: count, key: '3a-cell', state, start: data.decoder * count + clamp(lab.followed, 0, count - 1), label: t('ch.3a.read'),

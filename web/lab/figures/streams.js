@@ -1,6 +1,6 @@
 // 2A: four streams as ribbons as wide as the mixing weights, and the mixing matrix on its way through the Sinkhorn steps.
 
-import { clamp, el, exact, fixed, num, range, s } from '../dom.js';
+import { clamp, el, exact, fixed, num, range, s, superscript } from '../dom.js';
 import { keys, legend, scale, textOn } from './colour.js';
 import { beside, choices, label, part, plot, probe, stack, stepper } from './common.js';
 
@@ -16,7 +16,7 @@ export function streams(d) {
   const paint = (/** @type {number} */ which) => {
     state['2a-which'] = which;
     const mix = which ? data.ffn : data.attn;
-    stage.replaceChildren(part(t('ch.2a.ribbons'), t('ch.2a.ribbonsAbout')), ...ribbons(d, mix),
+    stage.replaceChildren(part(t('ch.2a.ribbons'), t('ch.2a.ribbonsAbout')), ...ribbons(d, mix, which === 1),
       part(t('ch.2a.sinkhorn'), t('ch.2a.sinkhornAbout')), sinkhorn(d, mix));
   };
   const chosen = clamp(state['2a-which'] ?? 0, 0, 1);
@@ -31,8 +31,8 @@ export function streams(d) {
   return { finding, body: stack(control, stage) };
 }
 
-/** @param {Draw<StreamsFigure>} d @param {MixFigure} mix @returns {Node[]} */
-function ribbons(d, mix) {
+/** @param {Draw<StreamsFigure>} d @param {MixFigure} mix @param {boolean} ffn @returns {Node[]} */
+function ribbons(d, mix, ffn) {
   const { data, t, state, width } = d;
   const h = mix.post.length;
   const narrow = width < 520;
@@ -53,7 +53,6 @@ function ribbons(d, mix) {
       const w = thick(mix.comb[i * h + j] ?? 0);
       const [y0, y1] = [y(i) + from + w / 2, y(j) + filled[j] + w / 2];
       on.svg.append(s('path', { d: `M${left} ${y0}C${middle} ${y0} ${middle} ${y1} ${right} ${y1}`, 'stroke-width': w, class: `ch-ribbon ch-lane${i % 4}` }));
-      // A third of the way along the ribbons of one stream have parted far enough to be told from each other.
       boxes.push([left + (right - left) * 0.9 - 5, y1 - w / 2 + 0, 10, w]);
       from += w;
       filled[j] += w;
@@ -62,15 +61,16 @@ function ribbons(d, mix) {
   const after = narrow ? right + 8 : right + 10;
   for (const i of range(h)) {
     on.svg.append(s('rect', { x: left - 6, y: y(i), width: 6, height: lane, class: `ch-lane-end ch-lane${i % 4}` }), s('rect', { x: right, y: y(i), width: 6, height: lane, class: 'ch-lane-out' }),
-      label(left - 14, y(i) + 15, `h${'₀₁₂₃₄₅₆₇'[i] ?? i}`, 'ch-label ch-end ch-strong'), label(left - 14, y(i) + 30, narrow ? fixed(data.before[i] ?? 0, 1) : `‖h‖ ${fixed(data.before[i] ?? 0, 1)}`, 'ch-label ch-end'),
-      label(after, y(i) + 15, `h′${'₀₁₂₃₄₅₆₇'[i] ?? i}${narrow ? '' : ` ‖h′‖ ${fixed(data.after[i] ?? 0, 1)}`}`, 'ch-label ch-strong'),
+      label(left - 14, y(i) + 15, `h${'₀₁₂₃₄₅₆₇'[i] ?? i}`, 'ch-label ch-end ch-strong'), label(left - 14, y(i) + 30, ffn ? '' : narrow ? fixed(data.before[i] ?? 0, 1) : `‖h‖ ${fixed(data.before[i] ?? 0, 1)}`, 'ch-label ch-end'),
+      label(after, y(i) + 15, `h′${'₀₁₂₃₄₅₆₇'[i] ?? i}${narrow || !ffn ? '' : ` ‖h′‖ ${fixed(data.after[i] ?? 0, 1)}`}`, 'ch-label ch-strong'),
       label(after, y(i) + 30, `+ ${fixed(mix.post[i] ?? 0)} y`, 'ch-label'));
-    const x = right + 6 + (narrow ? 78 : 150);
-    const w = clamp((mix.post[i] ?? 0) / 2, 0, 1) * 12;
-    on.svg.append(s('path', { d: `M${x} ${yOut + 14}V${y(i) + lane / 2}H${right + (narrow ? 72 : 140)}`, 'stroke-width': Math.max(0.75, w / 3), class: 'ch-post' }));
+    const [bus, end] = [right + 6 + (narrow ? 80 : 150), right + (narrow ? 70 : 120)];
+    const thickness = Math.max(0.75, clamp((mix.post[i] ?? 0) / 2, 0, 1) * 9);
+    on.svg.append(s('path', { d: `M${bus} ${yOut + 16}V${y(i) + 26}`, class: 'ch-post' }), s('path', { d: `M${bus} ${y(i) + 26}H${end + 6}`, 'stroke-width': thickness, class: 'ch-post' }),
+      s('path', { d: `M${end} ${y(i) + 26}l8 ${-thickness / 2 - 3}v${thickness + 6}z`, class: 'ch-head' }));
   }
   on.svg.append(label(left - 6, 12, t('ch.2a.in'), 'ch-label'), label(right + 6, 12, t('ch.2a.out'), 'ch-label ch-end'),
-    label(width - 2, yOut + 30, t('ch.2a.y'), 'ch-label ch-end'));
+    label(width - 2, yOut + 30, narrow ? 'y' : t('ch.2a.y'), 'ch-label ch-end'));
   const bar = Math.min(120, (right - left) / h - 10);
   on.svg.append(label(2, yOut + 30, narrow ? 'pre' : t('ch.2a.pre'), 'ch-label'));
   range(h).forEach((i) => {
@@ -107,7 +107,7 @@ function sinkhorn(d, mix) {
     matrix.replaceChildren(...matrixAt(d, mix, step, Math.min(room, 380)));
     curve.replaceChildren(...errorCurve(d, mix, step, Math.min(room, 420)));
   };
-  const start = clamp(state['2a-step'] ?? 0, 0, last);
+  const start = clamp(state['2a-step'] ?? last, 0, last);
   const control = stepper({
     label: t('ch.2a.step'), key: '2a-step', max: last, value: start, back: t('ch.back'), on: t('ch.onward'),
     text: (step) => (step === 0 ? t('ch.2a.softmax') : `${step} / ${last}`), change: paint,
@@ -156,7 +156,7 @@ function matrixAt(d, mix, step, room) {
 /** Distance of the row sums from one, on a logarithmic axis. @param {Draw<StreamsFigure>} d @param {MixFigure} mix @param {number} step @param {number} room @returns {Node[]} */
 function errorCurve(d, mix, step, room) {
   const { t, state } = d;
-  const errors = mix.rowError.map((error) => Math.log10(Math.max(error, 1e-9)));
+  const errors = mix.rowError.map((error) => Math.log10(Math.max(error, 1e-8)));
   const [low, high] = [Math.floor(Math.min(...errors)), Math.ceil(Math.max(...errors, -1))];
   const [left, tall, top] = [44, 150, 24];
   const wide = room - left - 14;
@@ -166,7 +166,7 @@ function errorCurve(d, mix, step, room) {
   const on = plot({ width: room, height: top + tall + 34, label: t('ch.2a.errorLabel', { first: num(mix.rowError[0] ?? 0), last: num(mix.rowError.at(-1) ?? 0) }) });
   const every = Math.ceil((high - low) / 6);
   for (let p = high; p >= low; p -= every) {
-    on.svg.append(s('path', { d: `M${left} ${y(p)}h${wide}`, class: 'ch-grid' }), label(left - 8, y(p) + 4, p === 0 ? '1' : num(10 ** p), 'ch-label ch-end'));
+    on.svg.append(s('path', { d: `M${left} ${y(p)}h${wide}`, class: 'ch-grid' }), label(left - 8, y(p) + 4, p === 0 ? '1' : `10${superscript(p)}`, 'ch-label ch-end'));
   }
   on.svg.append(label(left, 12, t('ch.2a.error'), 'ch-label'), s('path', { d: errors.map((e, i) => `${i ? 'L' : 'M'}${x(i)} ${y(e)}`).join(''), class: 'ch-curve' }),
     ...errors.map((e, i) => s('circle', { cx: x(i), cy: y(e), r: i === step ? 5 : 2.2, class: i === step ? 'ch-dot-on' : 'ch-dot' })),

@@ -56,7 +56,7 @@ export function strips(of) {
   function paint() {
     const { size, from } = view();
     shown.textContent = t('ch.channels', { from, to: from + size - 1, count });
-    const left = Math.min(124, of.width * 0.28);
+    const left = Math.min(124, of.width * 0.28, Math.max(...of.rows.map((row) => row.name.length)) * 7 + 14);
     const wide = of.width - left - 2;
     const tops = of.rows.map((_, i) => of.rows.slice(0, i).reduce((sum, row) => sum + (row.height ?? 22) + 6, 2));
     const height = (tops.at(-1) ?? 0) + (of.rows.at(-1)?.height ?? 22) + 3;
