@@ -83,7 +83,7 @@ function open(host, context) {
 
   const redraw = () => { drawFigure(view); drawHeat(view); };
   new ResizeObserver(() => {
-    if (Math.abs(host.clientWidth - view.width) > 1) redraw();
+    if (host.clientWidth > 0 && Math.abs(host.clientWidth - view.width) > 1) redraw();
   }).observe(host);
   new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ['data-theme', 'class'] });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
@@ -97,16 +97,9 @@ function open(host, context) {
   for (const type of ['pointerleave', 'focusout']) host.addEventListener(type, () => {
     for (const node of host.querySelectorAll('.ch-lit')) node.classList.remove('ch-lit');
   });
-  const press = (/** @type {Event} */ event) => {
-    const node = event.target instanceof Element ? event.target.closest('[data-tap]') : null;
-    const name = node?.getAttribute('data-tap');
-    if (name && isTap(name)) void openTensor(view, name);
-    return Boolean(name);
-  };
-  host.addEventListener('click', press);
-  host.addEventListener('keydown', (event) => {
-    const symbol = event.target instanceof Element && event.target.matches('math [data-tap]');
-    if (symbol && (event.key === 'Enter' || event.key === ' ') && press(event)) event.preventDefault();
+  host.addEventListener('click', (event) => {
+    const name = event.target instanceof Element ? event.target.closest('button[data-tap]')?.getAttribute('data-tap') : null;
+    if (name) void openTensor(view, name);
   });
   return view;
 }
@@ -123,20 +116,37 @@ function drawTop({ context: { chapter, lang, t }, parts }) {
 
 /** @param {View} view */
 function drawFormula({ context: { chapter, t }, parts }) {
-  const lines = formula(chapter.code, t);
   const seen = new Set();
-  const rows = lines.map(({ math, note }) => {
+  /** @type {[Element, HTMLButtonElement][]} */
+  const pairs = [];
+  const rows = formula(chapter.code, t).map(({ math, note }, i) => {
+    const box = el('div', { class: 'ch-math' }, math);
     for (const symbol of math.querySelectorAll('[data-tap]')) {
       const name = symbol.getAttribute('data-tap') ?? '';
       if (!isTap(name)) continue;
-      symbol.setAttribute('role', 'button');
-      symbol.setAttribute('tabindex', seen.has(name) ? '-1' : '0');
-      symbol.setAttribute('aria-label', `${symbol.textContent} (${name})`);
+      // Assistive technology reads a formula as one thing: its symbols get buttons that lie over them instead of being buttons.
+      const button = el('button', { type: 'button', class: 'ch-symbol', 'data-tap': name, 'data-key': `symbol-${i}-${name}`, tabindex: seen.has(name) ? -1 : 0, 'aria-label': t('ch.openTensor', { name }), title: name });
+      symbol.setAttribute('data-open', '');
+      box.append(button);
+      pairs.push([symbol, button]);
       seen.add(name);
     }
-    return el('div', { class: 'ch-formula-line' }, el('div', { class: 'ch-math' }, math), el('span', { class: 'ch-muted' }, note));
+    if (box.childElementCount === 1) box.tabIndex = 0;
+    return el('div', { class: 'ch-formula-line' }, box, el('span', { class: 'ch-muted' }, note));
   });
   parts.formula?.replaceChildren(el('h3', { class: 'ch-offscreen' }, t('ch.formula')), ...rows);
+  const lay = () => pairs.forEach(([symbol, button]) => layOver(symbol, button));
+  lay();
+  void document.fonts.ready.then(lay);
+}
+
+/** @param {Element} symbol @param {HTMLElement} button */
+function layOver(symbol, button) {
+  const box = button.parentElement;
+  if (!box) return;
+  const [at, from] = [symbol.getBoundingClientRect(), box.getBoundingClientRect()];
+  const place = { left: at.left - from.left + box.scrollLeft - 2, top: at.top - from.top + box.scrollTop - 2, width: at.width + 4, height: at.height + 4 };
+  for (const [name, value] of Object.entries(place)) button.style.setProperty(name, `${value}px`);
 }
 
 /** @param {View} view */

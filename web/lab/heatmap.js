@@ -48,7 +48,7 @@ export function heatmap(tensor, of) {
   function paint() {
     const { size, from } = view();
     const left = 34;
-    const wide = of.width - left;
+    const wide = Math.max(40, of.width - left);
     const tall = clamp(rows * 14, 24, 420);
     const on = plot({ width: of.width, height: tall + 2, label: `${tensor.tap} [${tensor.shape.join(', ')}]`, canvas: true });
     const [cw, ch] = [wide / size, tall / rows];

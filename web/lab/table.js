@@ -63,7 +63,7 @@ export function tableView(table, of) {
   });
   const grid = el('table', { role: 'grid', 'aria-labelledby': id, class: 'ch-table' });
   const head = el('tr', {}, ...table.columns.map((column, c) =>
-    el('th', { scope: 'col', role: 'columnheader', class: numeric[c] ? 'ch-right' : '' }, column[lang] || '\u00a0')));
+    (column[lang] ? el('th', { scope: 'col', class: numeric[c] ? 'ch-right' : '' }, column[lang]) : el('td', { class: 'ch-nohead' }))));
   const body = el('tbody');
   for (const row of table.rows) {
     const gap = row.slice(1).every((cell) => cell === null) && row.length > 1;

@@ -69,9 +69,8 @@ function cut(d, picture, room) {
   // Patches finer than six pixels would only grey the picture.
   if (picture.patch * by >= 6) on.svg.append(lines(picture.patch, 'ch-cut-patch'));
   const cell = picture.patch * picture.merge * by;
-  const cell = picture.patch * picture.merge * by;
   if (cell >= 24) on.svg.append(lines(picture.patch * picture.merge, 'ch-cut-cell under'));
-  on.svg.append(lines(picture.patch * picture.merge, cell >= 24 ? 'ch-cut-cell' : 'ch-cut-cell fine'));  on.svg.append(lines(picture.patch * picture.merge, 'ch-cut-cell under'), lines(picture.patch * picture.merge, 'ch-cut-cell'));
+  on.svg.append(lines(picture.patch * picture.merge, cell >= 24 ? 'ch-cut-cell' : 'ch-cut-cell fine'));
   const reader = probe(on, {
     count: columns * rows, columns, key: '1a-cell', state, label: t('ch.1a.cellLabel'),
     hit: (x, y) => clamp(Math.floor(y / cell), 0, rows - 1) * columns + clamp(Math.floor(x / cell), 0, columns - 1),
