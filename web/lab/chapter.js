@@ -36,6 +36,7 @@ const PARTS = ['top', 'formula', 'heat', 'figure', 'flow', 'tables', 'notes', 'c
  * @property {Map<string, Record<string, number>>} states by block
  * @property {Map<string, Node>} results of the measurements, while the run is the same
  * @property {{ tap: string, tensor: Tensor | null, message: string } | null} open
+ * @property {string} opener key of the button that opened the tensor
  * @property {number} width
  */
 /** @type {WeakMap<HTMLElement, View>} */
@@ -78,7 +79,7 @@ function open(host, context) {
   host.classList.add('ch');
   host.replaceChildren(...Object.values(parts));
   /** @type {View} */
-  const view = { context, parts, states: new Map(), results: new Map(), open: null, width: 0 };
+  const view = { context, parts, states: new Map(), results: new Map(), open: null, opener: '', width: 0 };
   views.set(host, view);
 
   const redraw = () => { drawFigure(view); drawHeat(view); };
@@ -98,8 +99,15 @@ function open(host, context) {
     for (const node of host.querySelectorAll('.ch-lit')) node.classList.remove('ch-lit');
   });
   host.addEventListener('click', (event) => {
-    const name = event.target instanceof Element ? event.target.closest('button[data-tap]')?.getAttribute('data-tap') : null;
-    if (name) void openTensor(view, name);
+    const button = event.target instanceof Element ? event.target.closest('button[data-tap]') : null;
+    if (!button) return;
+    view.opener = button.getAttribute('data-key') ?? '';
+    void openTensor(view, button.getAttribute('data-tap') ?? '');
+    const panel = parts.heat?.firstElementChild;
+    if (panel instanceof HTMLElement) {
+      panel.focus({ preventScroll: true });
+      panel.scrollIntoView({ block: 'nearest' });
+    }
   });
   return view;
 }
@@ -236,14 +244,16 @@ function drawHeat(view) {
   const host = parts.heat;
   if (!host) return;
   if (!found) return host.replaceChildren();
+  const focused = host.contains(document.activeElement) ? document.activeElement?.getAttribute('data-key') : null;
   const state = view.states.get(chapter.code) ?? {};
-  const close = el('button', { type: 'button', class: 'ch-small', 'data-key': 'heat-close', onclick: () => { view.open = null; drawHeat(view); } }, t('ch.close'));
+  const close = el('button', { type: 'button', class: 'ch-small', 'data-key': 'heat-close', onclick: () => { view.open = null; drawHeat(view); if (parts.heat?.parentElement) refocus(parts.heat.parentElement, view.opener); } }, t('ch.close'));
   const tensor = found.tensor;
   const shape = tensor ? ` [${tensor.shape.join(', ')}]` : '';
   const where = tensor ? t('ch.tensorAt', { layer: tensor.layer, source: t(`ch.source.${tensor.source}`) }) : '';
   const mark = tensor && tensor.shape.length > 1 && tensor.shape[0] === lab.tokens.length ? lab.followed : undefined;
-  host.replaceChildren(el('div', { class: 'ch-panel', role: 'group', 'aria-label': found.tap },
+  host.replaceChildren(el('div', { class: 'ch-panel', role: 'group', tabindex: -1, 'data-key': 'heat-panel', 'aria-label': found.tap },
     el('div', { class: 'ch-section-head' }, el('code', {}, found.tap), el('span', { class: 'ch-shape ch-num' }, shape), el('span', { class: 'ch-muted' }, where), close),
     el('p', { class: 'ch-muted', role: 'status' }, found.message),
     tensor && heatmap(tensor, { host, width: (host.parentElement?.clientWidth ?? 0) - 34, t, state, ...(mark === undefined ? {} : { mark }) })));
+  if (focused) refocus(host, focused);
 }

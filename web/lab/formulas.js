@@ -41,6 +41,13 @@ const call = (name, ...of) => row(name, '(', ...of, ')');
 /** @param {Part} name @param {...Part} index */
 const at = (name, ...index) => row(name, '[', ...index, ']');
 
+/** Words beside a fraction, with a little room before them. @param {string} text */
+function words(text) {
+  const made = node('mtext');
+  made.textContent = `\u2009${text}`;
+  return made;
+}
+
 /** A symbol that stands for a tensor. @param {string} name @param {...Part} parts */
 function tap(name, ...parts) {
   const made = row(...parts);
@@ -98,7 +105,7 @@ function lines(t) {
       { math: [tap('4a.out', 'y'), '=', sub('W', 'ob'), '[', sub('W', 'oa,0'), tap('4a.heads', sub('o', 0)), ',', sub('W', 'oa,1'), tap('4a.heads', sub('o', 1)), ',', '…', ']'], note: t('ch.f.groups') },
     ],
     '6A': [
-      { math: [tap('6a.compressed_kv', 'entry'), '=', frac('d', 2), t('ch.f.codes'), '+', frac('d', 16), 'scales', ',', tap('6a.index_keys', 'key'), '=', frac('k', 2), t('ch.f.codes'), '+', frac('k', 32), 'scales'] },
+      { math: [tap('6a.compressed_kv', 'entry'), '=', frac('d', 2), words(t('ch.f.codes')), '+', frac('d', 16), words('scales'), ',', tap('6a.index_keys', 'key'), '=', frac('k', 2), words(t('ch.f.codes')), '+', frac('k', 32), words('scales')] },
       { math: [t('ch.f.perToken'), '=', sum(t('ch.f.sources')), frac(row(tap('6a.compressed_kv', 'entry'), '+', tap('6a.index_keys', 'key')), t('ch.f.ratioWord'))] },
       { math: ['(', 256, '+', 32, '+', 64, '+', 4, ')', '×', '(', frac(1, 2), '+', frac(1, 2), '+', frac(1, 2), '+', 1, ')', '=', 356, '×', 2.5, '=', 890], note: t('ch.f.release') },
     ],
