@@ -1,12 +1,12 @@
 // The chapter of one block: what to look for, formula, picture, what goes in and out, tables, notes, checks, measurements.
 // Called again with new data it replaces the values in place; focus, zoom and slider positions stay.
 
-import { el } from './dom.js';
+import { el, refocus } from './dom.js';
 import { actionsView } from './actions.js';
 import { checksView } from './checks.js';
 import { formula } from './formulas.js';
-import { heatmap } from './heatmap.js';
 import { tableView } from './table.js';
+import { drawHeat, isTap, openTensor } from './tensor.js';
 import { attention } from './figures/attention.js';
 import { cache } from './figures/cache.js';
 import { empty } from './figures/common.js';
@@ -19,7 +19,7 @@ import { schedule } from './figures/schedule.js';
 import { streams } from './figures/streams.js';
 import { windowRing } from './figures/window.js';
 
-/** @import { Chapter, Context, Draw, Lab, Tensor, TensorRef } from './chapter.types.js' */
+/** @import { Context, Draw, TensorRef, View } from './chapter.types.js' */
 /** @typedef {{ body: Node, finding: string }} Drawn */
 
 /** @type {Record<string, (draw: Draw<any>) => Drawn>} */
@@ -28,17 +28,6 @@ const FIGURES = {
 };
 const PARTS = ['top', 'formula', 'heat', 'figure', 'flow', 'tables', 'notes', 'checks', 'measure'];
 
-/**
- * What the page keeps of a chapter view between calls.
- * @typedef {object} View
- * @property {Context} context
- * @property {Record<string, HTMLElement>} parts
- * @property {Map<string, Record<string, number>>} states by block
- * @property {Map<string, Node>} results of the measurements, while the run is the same
- * @property {{ tap: string, tensor: Tensor | null, message: string } | null} open
- * @property {string} opener key of the button that opened the tensor
- * @property {number} width
- */
 /** @type {WeakMap<HTMLElement, View>} */
 const views = new WeakMap();
 
@@ -65,12 +54,6 @@ export function renderChapter(host, context) {
   drawHeat(view);
   if (!other && !sameRun && view.open) void openTensor(view, view.open.tap);
   if (focused && !other) refocus(host, focused);
-}
-
-/** @param {HTMLElement} host @param {string} key */
-function refocus(host, key) {
-  const node = host.querySelector(`[data-key="${CSS.escape(key)}"]`);
-  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
 }
 
 /** @param {HTMLElement} host @param {Context} context @returns {View} */
@@ -111,9 +94,6 @@ function open(host, context) {
   });
   return view;
 }
-
-/** Names like `4a.query` are tensors of the run; `ids` or `kv` are not. @param {string} name */
-const isTap = (name) => /^\d[a-d]\./.test(name);
 
 /** @param {View} view */
 function drawTop({ context: { chapter, lang, t }, parts }) {
@@ -204,56 +184,4 @@ function drawRest(view) {
   parts.notes?.replaceChildren(...(chapter.notes.length ? [el('ul', { class: 'ch-notes' }, ...chapter.notes.map((note) => el('li', {}, note[lang])))] : []));
   parts.checks?.replaceChildren(...checksView(context));
   parts.measure?.replaceChildren(...actionsView(context, view.results));
-}
-
-/** The layer whose tensor a chapter speaks of. @param {Context} context @param {string} tap */
-function layerOf({ chapter, lab }, tap) {
-  const figure = chapter.figure;
-  if (chapter.code === '6B' && tap === '2a.streams') return Number.MAX_SAFE_INTEGER;
-  if (figure?.block === '3B' && (tap.startsWith('3b.') || tap.startsWith('2a.'))) return figure.source;
-  if (figure?.block === '3C' && tap.startsWith('3c.') && tap !== '3c.window_kv') return figure.indexSource ?? lab.layer;
-  if (figure?.block === '6A' || figure?.block === '1B') return figure.layer;
-  return lab.layer;
-}
-
-/** @param {View} view @param {string} tap */
-async function openTensor(view, tap) {
-  const { context } = view;
-  const show = (/** @type {Tensor | null} */ tensor, /** @type {string} */ message) => {
-    if (view.context.chapter.code !== context.chapter.code) return;
-    view.open = { tap, tensor, message };
-    drawHeat(view);
-  };
-  if (!context.engine) return show(null, context.t('ch.needsEngine'));
-  show(view.open?.tap === tap ? view.open.tensor : null, context.t('ch.loading'));
-  try {
-    const wanted = layerOf(context, tap);
-    const layers = (await context.engine.taps()).filter((found) => found.tap === tap).map((found) => found.layer).sort((a, b) => a - b);
-    const layer = layers.filter((l) => l <= wanted).at(-1) ?? layers[0];
-    if (layer === undefined) return show(null, context.t('ch.noTensor', { name: tap }));
-    context.onTensor?.({ tap, layer });
-    show(await context.engine.tensor({ tap, layer }), '');
-  } catch (error) {
-    show(null, context.t('ch.failed', { message: error instanceof Error ? error.message : String(error) }));
-  }
-}
-
-/** @param {View} view */
-function drawHeat(view) {
-  const { context: { chapter, lab, t }, parts, open: found } = view;
-  const host = parts.heat;
-  if (!host) return;
-  if (!found) return host.replaceChildren();
-  const focused = host.contains(document.activeElement) ? document.activeElement?.getAttribute('data-key') : null;
-  const state = view.states.get(chapter.code) ?? {};
-  const close = el('button', { type: 'button', class: 'ch-small', 'data-key': 'heat-close', onclick: () => { view.open = null; drawHeat(view); if (parts.heat?.parentElement) refocus(parts.heat.parentElement, view.opener); } }, t('ch.close'));
-  const tensor = found.tensor;
-  const shape = tensor ? ` [${tensor.shape.join(', ')}]` : '';
-  const where = tensor ? t('ch.tensorAt', { layer: tensor.layer, source: t(`ch.source.${tensor.source}`) }) : '';
-  const mark = tensor && tensor.shape.length > 1 && tensor.shape[0] === lab.tokens.length ? lab.followed : undefined;
-  host.replaceChildren(el('div', { class: 'ch-panel', role: 'group', tabindex: -1, 'data-key': 'heat-panel', 'aria-label': found.tap },
-    el('div', { class: 'ch-section-head' }, el('code', {}, found.tap), el('span', { class: 'ch-shape ch-num' }, shape), el('span', { class: 'ch-muted' }, where), close),
-    el('p', { class: 'ch-muted', role: 'status' }, found.message),
-    tensor && heatmap(tensor, { host, width: (host.parentElement?.clientWidth ?? 0) - 34, t, state, ...(mark === undefined ? {} : { mark }) })));
-  if (focused) refocus(host, focused);
 }

@@ -45,6 +45,18 @@ export interface Context {
   onRunChecks?: (code: string) => void | Promise<void>;
 }
 
+/** What the page keeps of a chapter view between calls. */
+export interface View {
+  context: Context; parts: Record<string, HTMLElement>;
+  /** By block. */
+  states: Map<string, Record<string, number>>;
+  /** Results of the measurements, while the run is the same. */
+  results: Map<string, Node>;
+  open: { tap: string; tensor: Tensor | null; message: string } | null;
+  /** Key of the button that opened the tensor. */
+  opener: string; width: number;
+}
+
 /** What a figure gets: its data, where to draw, and small state that survives a redraw. */
 export interface Draw<F> {
   data: F; lab: Lab; lang: Lang; t: Translate; width: number; host: HTMLElement;

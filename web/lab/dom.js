@@ -105,3 +105,13 @@ export function largest(values) {
 
 /** `0 … n - 1` @param {number} n */
 export const range = (n) => Array.from({ length: n }, (_, i) => i);
+
+/**
+ * Focuses the element with this key, if it is there, without scrolling.
+ * @param {HTMLElement} host
+ * @param {string} key value of `data-key`
+ */
+export function refocus(host, key) {
+  const node = host.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
+}

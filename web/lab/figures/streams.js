@@ -12,23 +12,26 @@ import { beside, choices, label, part, plot, probe, stack, stepper } from './com
  */
 export function streams(d) {
   const { data, t, state } = d;
-  const stage = el('div', { class: 'ch-stack' });
-  const paint = (/** @type {number} */ which) => {
-    state['2a-which'] = which;
-    const mix = which ? data.ffn : data.attn;
-    stage.replaceChildren(part(t('ch.2a.ribbons'), t('ch.2a.ribbonsAbout')), ...ribbons(d, mix, which === 1),
-      part(t('ch.2a.sinkhorn'), t('ch.2a.sinkhornAbout')), sinkhorn(d, mix));
-  };
   const chosen = clamp(state['2a-which'] ?? 0, 0, 1);
-  const control = choices({ label: t('ch.2a.which'), key: '2a-which', options: [t('ch.2a.attn'), t('ch.2a.ffn')], chosen, choose: paint });
-  paint(chosen);
-  const sides = Math.sqrt(data.attn.comb.length);
-  const strongest = data.attn.comb.reduce((best, value, i) => (value > (data.attn.comb[best] ?? 0) ? i : best), 0);
-  const finding = t('ch.2a.finding', {
-    layer: data.layer, from: Math.floor(strongest / sides), to: strongest % sides, weight: fixed(data.attn.comb[strongest] ?? 0),
-    error: num(data.attn.rowError.at(-1) ?? 0), steps: data.attn.sinkhorn.length - 1,
+  const mix = chosen ? data.ffn : data.attn;
+  const control = choices({
+    label: t('ch.2a.which'), key: '2a-which', options: [t('ch.2a.attn'), t('ch.2a.ffn')], chosen,
+    choose: (which) => {
+      state['2a-which'] = which;
+      d.again();
+    },
   });
-  return { finding, body: stack(control, stage) };
+  const sides = Math.sqrt(mix.comb.length);
+  const strongest = mix.comb.reduce((best, value, i) => (value > (mix.comb[best] ?? 0) ? i : best), 0);
+  const finding = t('ch.2a.finding', {
+    layer: data.layer, part: t(chosen ? 'ch.2a.ffn' : 'ch.2a.attn'), from: Math.floor(strongest / sides), to: strongest % sides, weight: fixed(mix.comb[strongest] ?? 0),
+    error: num(mix.rowError.at(-1) ?? 0), steps: mix.sinkhorn.length - 1,
+  });
+  return {
+    finding,
+    body: stack(control, part(t('ch.2a.ribbons'), t('ch.2a.ribbonsAbout')), ...ribbons(d, mix, chosen === 1),
+      part(t('ch.2a.sinkhorn'), t('ch.2a.sinkhornAbout')), sinkhorn(d, mix)),
+  };
 }
 
 /** @param {Draw<StreamsFigure>} d @param {MixFigure} mix @param {boolean} ffn @returns {Node[]} */
@@ -104,6 +107,7 @@ function sinkhorn(d, mix) {
   const room = wide ? Math.floor((width - 28) / 2) : width;
   const paint = (/** @type {number} */ step) => {
     state['2a-step'] = step;
+    state['2a-error'] = step;
     matrix.replaceChildren(...matrixAt(d, mix, step, Math.min(room, 380)));
     curve.replaceChildren(...errorCurve(d, mix, step, Math.min(room, 420)));
   };

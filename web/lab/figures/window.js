@@ -84,9 +84,9 @@ function scores(d, room) {
   const count = data.scores.length;
   const left = 44;
   const wide = room - left - 2;
-  const per = Math.min(count, Math.max(16, Math.floor(wide / 5)));
+  const rows = Math.ceil(count / Math.max(16, Math.floor(wide / 5)));
+  const per = Math.ceil(count / rows);
   const step = Math.min(26, wide / per);
-  const rows = Math.ceil(count / per);
   const row = rows === 1 ? 190 : rows < 4 ? 110 : 78;
   const values = data.scores.map((score) => score ?? 0);
   const [high, low] = [Math.max(0, ...values), Math.min(0, ...values)];
