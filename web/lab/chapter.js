@@ -39,6 +39,13 @@ const views = new WeakMap();
 export function renderChapter(host, context) {
   const old = views.get(host);
   const view = old ?? open(host, context);
+  const top = view.parts.top;
+  if (top && !host.contains(top)) host.replaceChildren(...Object.values(view.parts));
+  const drawn = /** @type {(keyof Context)[]} */ (['chapter', 'lab', 'lang', 'engine', 'source']);
+  if (old && drawn.every((name) => old.context[name] === context[name])) {
+    view.context = context;
+    return;
+  }
   const other = !old || old.context.chapter.code !== context.chapter.code;
   const sameRun = !other && old.context.chapter === context.chapter && old.context.lang === context.lang;
   view.context = context;
