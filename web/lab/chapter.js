@@ -24,7 +24,16 @@ import { windowRing } from './figures/window.js';
 
 /** @type {Record<string, (draw: Draw<any>) => Drawn>} */
 const FIGURES = {
-  '1A': input, '1B': engram, '2A': streams, '3A': schedule, '3B': compressor, '3C': windowRing, '4A': attention, '6A': cache, '5A': experts, '6B': head,
+  '1A': input,
+  '1B': engram,
+  '2A': streams,
+  '3A': schedule,
+  '3B': compressor,
+  '3C': windowRing,
+  '4A': attention,
+  '6A': cache,
+  '5A': experts,
+  '6B': head,
 };
 const PARTS = ['top', 'formula', 'heat', 'figure', 'flow', 'tables', 'notes', 'checks', 'measure'];
 
@@ -72,7 +81,10 @@ function open(host, context) {
   const view = { context, parts, states: new Map(), results: new Map(), open: null, opener: '', width: 0 };
   views.set(host, view);
 
-  const redraw = () => { drawFigure(view); drawHeat(view); };
+  const redraw = () => {
+    drawFigure(view);
+    drawHeat(view);
+  };
   new ResizeObserver(() => {
     if (host.clientWidth > 0 && Math.abs(host.clientWidth - view.width) > 1) redraw();
   }).observe(host);
@@ -85,9 +97,10 @@ function open(host, context) {
     for (const node of host.querySelectorAll('[data-tap]')) node.classList.toggle('ch-lit', node.getAttribute('data-tap') === name);
   };
   for (const type of ['pointerover', 'focusin']) host.addEventListener(type, light);
-  for (const type of ['pointerleave', 'focusout']) host.addEventListener(type, () => {
-    for (const node of host.querySelectorAll('.ch-lit')) node.classList.remove('ch-lit');
-  });
+  for (const type of ['pointerleave', 'focusout'])
+    host.addEventListener(type, () => {
+      for (const node of host.querySelectorAll('.ch-lit')) node.classList.remove('ch-lit');
+    });
   host.addEventListener('click', (event) => {
     const button = event.target instanceof Element ? event.target.closest('button[data-tap]') : null;
     if (!button) return;
@@ -106,7 +119,8 @@ function open(host, context) {
 function drawTop({ context: { chapter, lang, t }, parts }) {
   parts.top?.replaceChildren(
     el('h2', {}, el('span', { class: 'ch-code' }, chapter.code), ' ', chapter.name[lang]),
-    el('p', { class: 'ch-look' }, el('span', { class: 'ch-eyebrow' }, t('ch.lookFor')), chapter.look_for[lang]));
+    el('p', { class: 'ch-look' }, el('span', { class: 'ch-eyebrow' }, t('ch.lookFor')), chapter.look_for[lang]),
+  );
 }
 
 /** @param {View} view */
@@ -120,7 +134,15 @@ function drawFormula({ context: { chapter, t }, parts }) {
       const name = symbol.getAttribute('data-tap') ?? '';
       if (!isTap(name)) continue;
       // Assistive technology reads a formula as one thing: its symbols get buttons that lie over them instead of being buttons.
-      const button = el('button', { type: 'button', class: 'ch-symbol', 'data-tap': name, 'data-key': `symbol-${i}-${name}`, tabindex: seen.has(name) ? -1 : 0, 'aria-label': t('ch.openTensor', { name }), title: name });
+      const button = el('button', {
+        type: 'button',
+        class: 'ch-symbol',
+        'data-tap': name,
+        'data-key': `symbol-${i}-${name}`,
+        tabindex: seen.has(name) ? -1 : 0,
+        'aria-label': t('ch.openTensor', { name }),
+        title: name,
+      });
       symbol.setAttribute('data-open', '');
       box.append(button);
       pairs.push([symbol, button]);
@@ -140,22 +162,39 @@ function layOver(symbol, button) {
   const box = button.parentElement;
   if (!box) return;
   const [at, from] = [symbol.getBoundingClientRect(), box.getBoundingClientRect()];
-  const place = { left: at.left - from.left + box.scrollLeft - 2, top: at.top - from.top + box.scrollTop - 2, width: at.width + 4, height: at.height + 4 };
+  const place = {
+    left: at.left - from.left + box.scrollLeft - 2,
+    top: at.top - from.top + box.scrollTop - 2,
+    width: at.width + 4,
+    height: at.height + 4,
+  };
   for (const [name, value] of Object.entries(place)) button.style.setProperty(name, `${value}px`);
 }
 
 /** @param {View} view */
 function drawFlow({ context: { chapter, lang, t }, parts }) {
-  const list = (/** @type {TensorRef[]} */ refs) => el('ul', { class: 'ch-tensors' }, ...refs.map((ref, i) => {
-    const inside = [el('code', {}, ref.name), ' ', el('span', { class: 'ch-shape ch-num' }, `[${ref.shape.join(', ')}]`)];
-    const node = isTap(ref.name)
-      ? el('button', { type: 'button', 'data-tap': ref.name, 'data-key': `tap-${ref.name}-${i}`, title: t('ch.openTensor', { name: ref.name }) }, ...inside)
-      : el('span', { 'data-tap': ref.name }, ...inside);
-    return el('li', {}, node, el('span', { class: 'ch-muted' }, ref.about[lang]));
-  }));
+  const list = (/** @type {TensorRef[]} */ refs) =>
+    el(
+      'ul',
+      { class: 'ch-tensors' },
+      ...refs.map((ref, i) => {
+        const inside = [el('code', {}, ref.name), ' ', el('span', { class: 'ch-shape ch-num' }, `[${ref.shape.join(', ')}]`)];
+        const node = isTap(ref.name)
+          ? el(
+              'button',
+              { type: 'button', 'data-tap': ref.name, 'data-key': `tap-${ref.name}-${i}`, title: t('ch.openTensor', { name: ref.name }) },
+              ...inside,
+            )
+          : el('span', { 'data-tap': ref.name }, ...inside);
+        return el('li', {}, node, el('span', { class: 'ch-muted' }, ref.about[lang]));
+      }),
+    );
   const column = (/** @type {string} */ name, /** @type {Node} */ body) => el('div', {}, el('h3', {}, t(name)), body);
   parts.flow?.replaceChildren(
-    column('ch.in', list(chapter.inputs)), column('ch.happens', el('p', {}, chapter.happens[lang])), column('ch.out', list(chapter.outputs)));
+    column('ch.in', list(chapter.inputs)),
+    column('ch.happens', el('p', {}, chapter.happens[lang])),
+    column('ch.out', list(chapter.outputs)),
+  );
 }
 
 /** @param {View} view */
@@ -176,8 +215,15 @@ function drawFigure(view) {
     return;
   }
   const drawn = draw({
-    data: figure, lab, lang, t, width: view.width, host, state,
-    onToken: (position) => context.onToken?.(position), again: () => drawFigure(view),
+    data: figure,
+    lab,
+    lang,
+    t,
+    width: view.width,
+    host,
+    state,
+    onToken: (position) => context.onToken?.(position),
+    again: () => drawFigure(view),
   });
   host.replaceChildren(el('figure', {}, el('figcaption', {}, drawn.finding), drawn.body));
   if (focused) refocus(host, focused);
@@ -188,7 +234,9 @@ function drawRest(view) {
   const { context, parts } = view;
   const { chapter, lang, t, source } = context;
   parts.tables?.replaceChildren(...chapter.tables.map((table, i) => tableView(table, { lang, t, source, key: `${chapter.code}-${i}` })));
-  parts.notes?.replaceChildren(...(chapter.notes.length ? [el('ul', { class: 'ch-notes' }, ...chapter.notes.map((note) => el('li', {}, note[lang])))] : []));
+  parts.notes?.replaceChildren(
+    ...(chapter.notes.length ? [el('ul', { class: 'ch-notes' }, ...chapter.notes.map((note) => el('li', {}, note[lang])))] : []),
+  );
   parts.checks?.replaceChildren(...checksView(context));
   parts.measure?.replaceChildren(...actionsView(context, view.results));
 }

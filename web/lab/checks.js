@@ -13,10 +13,13 @@ export function sign(passed) {
 /** @param {Check} check @param {Context} context */
 function line(check, context) {
   const { lang, t } = context;
-  return el('li', { class: check.passed ? 'ch-pass' : 'ch-fail' },
+  return el(
+    'li',
+    { class: check.passed ? 'ch-pass' : 'ch-fail' },
     el('span', { class: 'ch-verdict' }, sign(check.passed), t(check.passed ? 'ch.pass' : 'ch.fail')),
     el('span', { class: 'ch-what' }, check.what[lang]),
-    el('span', { class: 'ch-numbers ch-num' }, check.numbers[lang]));
+    el('span', { class: 'ch-numbers ch-num' }, check.numbers[lang]),
+  );
 }
 
 /**
@@ -42,9 +45,14 @@ export function checksView(context) {
   });
   if (!engine) status.textContent = t('ch.needsEngine');
   return [
-    el('div', { class: 'ch-section-head' },
+    el(
+      'div',
+      { class: 'ch-section-head' },
       el('h3', {}, t('ch.checks')),
-      el('span', { class: 'ch-num ch-muted' }, t('ch.passedOf', { passed, count: chapter.checks.length })), button, status),
+      el('span', { class: 'ch-num ch-muted' }, t('ch.passedOf', { passed, count: chapter.checks.length })),
+      button,
+      status,
+    ),
     chapter.checks.length
       ? el('ul', { class: 'ch-checks' }, ...chapter.checks.map((check) => line(check, context)))
       : el('p', { class: 'ch-empty' }, t('ch.noChecks')),

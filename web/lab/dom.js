@@ -78,7 +78,7 @@ export function num(value) {
  * @param {number} value
  * @param {number} [decimals]
  */
-export const fixed = (value, decimals = 2) => minus(value.toFixed(decimals));
+export const fixed = (value, decimals = 2) => minus((Math.abs(value) < 0.5 * 10 ** -decimals ? 0 : value).toFixed(decimals));
 
 /** All digits of a number. @param {number} value */
 export const exact = (value) => minus(Number.isInteger(value) ? grouped(value) : String(value));

@@ -13,7 +13,7 @@ import { plot, probe } from './figures/common.js';
 export function heatmap(tensor, of) {
   const { t, state } = of;
   const { data } = tensor;
-  const rows = tensor.shape.length > 1 ? tensor.shape[0] ?? 1 : 1;
+  const rows = tensor.shape.length > 1 ? (tensor.shape[0] ?? 1) : 1;
   const columns = rows ? Math.floor(data.length / rows) : 0;
   const box = el('div', { class: 'ch-heat' });
   if (!rows || !columns) {
@@ -24,7 +24,6 @@ export function heatmap(tensor, of) {
   const of_ = scale(of.host, min < 0 && tensor.kind === 'f32' ? 'signed' : 'weight', Math.max(Math.abs(min), Math.abs(max)));
   const stage = el('div');
   const shown = el('span', { class: 'ch-num ch-muted' });
-  const inner = tensor.shape.slice(1);
 
   const view = () => {
     const size = clamp(state['heat-size'] || columns, Math.min(8, columns), columns);
@@ -34,7 +33,7 @@ export function heatmap(tensor, of) {
     const { size, from } = view();
     const cell = state['heat-at'] ?? 0;
     const next = clamp(Math.round(size * by), Math.min(8, columns), columns);
-    const at = (cell % columns);
+    const at = cell % columns;
     state['heat-size'] = next;
     state['heat-from'] = clamp((at >= from && at < from + size ? at : from) - Math.floor(next / 2), 0, columns - next);
     paint();
@@ -54,20 +53,31 @@ export function heatmap(tensor, of) {
     const [cw, ch] = [wide / size, tall / rows];
     if (on.pen) paintCells(on.pen, { data, columns, rows, size, from, left, cw, ch, scale: of_ });
     for (const r of new Set([0, of.mark ?? 0, rows - 1])) {
-      on.svg.append(s('text', { x: left - 6, y: clamp(r * ch + ch / 2 + 4, 10, tall), class: r === of.mark ? 'ch-label ch-end ch-strong' : 'ch-label ch-end' }, r));
+      on.svg.append(
+        s(
+          'text',
+          { x: left - 6, y: clamp(r * ch + ch / 2 + 4, 10, tall), class: r === of.mark ? 'ch-label ch-end ch-strong' : 'ch-label ch-end' },
+          r,
+        ),
+      );
     }
     if (of.mark !== undefined && of.mark < rows) {
       on.svg.append(s('path', { d: `M${left - 4} ${of.mark * ch + ch / 2}h4`, class: 'ch-line-strong' }));
     }
     const reader = probe(on, {
-      count: rows * columns, columns, key: 'heat-at', state, label: t('ch.readTensor', { name: tensor.tap }),
+      count: rows * columns,
+      columns,
+      key: 'heat-at',
+      state,
+      label: t('ch.readTensor', { name: tensor.tap }),
       start: (of.mark !== undefined && of.mark < rows ? of.mark : 0) * columns,
       hit: (x, y) => {
         const [r, c] = [Math.floor(y / ch), from + Math.floor((x - left) / cw)];
         return r < 0 || r >= rows || c < from || c >= from + size ? -1 : r * columns + c;
       },
       box: (cell) => [left + (clamp(cell % columns, from, from + size - 1) - from) * cw, Math.floor(cell / columns) * ch, cw, ch],
-      text: (cell) => `[${[...(rows > 1 || tensor.shape.length > 1 ? [Math.floor(cell / columns)] : []), ...place(cell % columns, rows > 1 || inner.length ? inner : tensor.shape)].join(', ')}] = ${exact(data[cell] ?? 0)}`,
+      text: (cell) =>
+        `[${place(cell, tensor.shape).join(', ')}] = ${exact(data[cell] ?? 0)}`,
     });
     shown.textContent = t('ch.columns', { from, to: from + size - 1, count: columns });
     stage.replaceChildren(on.root, reader.readout);
@@ -75,11 +85,25 @@ export function heatmap(tensor, of) {
   const button = (/** @type {string} */ sign, /** @type {string} */ name, /** @type {() => void} */ act) =>
     el('button', { type: 'button', class: 'ch-small', 'aria-label': t(name), title: t(name), onclick: act }, sign);
   paint();
-  box.append(stage, el('div', { class: 'ch-under' }, legend(of_, t(of_.kind === 'signed' ? 'ch.signed' : 'ch.values')),
-    el('span', { class: 'ch-num ch-muted' }, t('ch.summary', { min: num(min), max: num(max), mean: num(mean) })),
-    columns > 16 && el('div', { class: 'ch-tools' },
-      button('−', 'ch.zoomOut', () => zoom(2)), button('+', 'ch.zoomIn', () => zoom(0.5)),
-      button('‹', 'ch.panLeft', () => pan(-0.5)), button('›', 'ch.panRight', () => pan(0.5)), shown)));
+  box.append(
+    stage,
+    el(
+      'div',
+      { class: 'ch-under' },
+      legend(of_, t(of_.kind === 'signed' ? 'ch.signed' : 'ch.values')),
+      el('span', { class: 'ch-num ch-muted' }, t('ch.summary', { min: num(min), max: num(max), mean: num(mean) })),
+      columns > 16 &&
+        el(
+          'div',
+          { class: 'ch-tools' },
+          button('−', 'ch.zoomOut', () => zoom(2)),
+          button('+', 'ch.zoomIn', () => zoom(0.5)),
+          button('‹', 'ch.panLeft', () => pan(-0.5)),
+          button('›', 'ch.panRight', () => pan(0.5)),
+          shown,
+        ),
+    ),
+  );
   return box;
 }
 
@@ -107,7 +131,8 @@ function place(flat, shape) {
 
 /**
  * @param {CanvasRenderingContext2D} pen
- * @param {{ data: ArrayLike<number>, columns: number, rows: number, size: number, from: number, left: number, cw: number, ch: number, scale: import('./figures/colour.js').Scale }} of
+ * @param {{ data: ArrayLike<number>, columns: number, rows: number, size: number, from: number, left: number, cw: number, ch: number,
+ *   scale: import('./figures/colour.js').Scale }} of `size` of the `columns` are shown, beginning at `from`; cells are `cw` by `ch` pixels
  */
 export function paintCells(pen, of) {
   const ratio = Math.min(2, globalThis.devicePixelRatio || 1);
@@ -123,7 +148,9 @@ export function paintCells(pen, of) {
     }
   }
   // 512 steps of the scale, each mixed once: half a million cells must not take longer than a frame or two.
-  const table = Array.from({ length: 513 }, (_, i) => of.scale.rgb(of.scale.kind === 'signed' ? (i / 256 - 1) * of.scale.max : (i / 512) * of.scale.max));
+  const table = Array.from({ length: 513 }, (_, i) =>
+    of.scale.rgb(of.scale.kind === 'signed' ? (i / 256 - 1) * of.scale.max : (i / 512) * of.scale.max),
+  );
   for (let i = 0; i < best.length; i += 1) {
     const share = (best[i] ?? 0) / of.scale.max;
     const step = Math.round(512 * clamp(of.scale.kind === 'signed' ? (share + 1) / 2 : share, 0, 1));

@@ -2,7 +2,7 @@
 
 import { el, exact, num } from './dom.js';
 
-/** @import { Cell, Lang, Source, Table, Text, Translate } from './chapter.types.js' */
+/** @import { Cell, Lang, Source, Table, Translate } from './chapter.types.js' */
 
 /**
  * Where a number comes from.
@@ -13,8 +13,11 @@ import { el, exact, num } from './dom.js';
 export function badgeOf(badge, source, t) {
   const measured = badge === 'gpu' || badge === 'cpu-reference';
   const name = badge === 'gpu' && source !== 'recorded' ? 'ch.badge.gpu' : badge === 'gpu' ? 'ch.badge.gpuThen' : `ch.badge.${badge}`;
-  return el('span', { class: `ch-badge ch-badge-${measured && source === 'recorded' ? 'recorded' : badge}` },
-    measured && source === 'recorded' ? `${t('ch.badge.recorded')} · ${t(name)}` : t(name));
+  return el(
+    'span',
+    { class: `ch-badge ch-badge-${measured && source === 'recorded' ? 'recorded' : badge}` },
+    measured && source === 'recorded' ? `${t('ch.badge.recorded')} · ${t(name)}` : t(name),
+  );
 }
 
 /** @param {Cell} cell @param {Lang} lang */
@@ -54,7 +57,9 @@ export function tableView(table, of) {
   const button = el('button', { type: 'button', class: 'ch-small', 'data-key': `csv-${of.key}`, 'aria-describedby': id }, t('ch.csv'));
   button.addEventListener('click', async () => {
     button.textContent = (await copy(csv(table, lang))) ? t('ch.copied') : t('ch.notCopied');
-    setTimeout(() => { button.textContent = t('ch.csv'); }, 1600);
+    setTimeout(() => {
+      button.textContent = t('ch.csv');
+    }, 1600);
   });
 
   const numeric = table.columns.map((_, c) => {
@@ -62,19 +67,29 @@ export function tableView(table, of) {
     return cells.some((cell) => typeof cell === 'number');
   });
   const grid = el('table', { role: 'grid', 'aria-labelledby': id, class: 'ch-table' });
-  const head = el('tr', {}, ...table.columns.map((column, c) =>
-    (column[lang] ? el('th', { scope: 'col', class: numeric[c] ? 'ch-right' : '' }, column[lang]) : el('td', { class: 'ch-nohead' }))));
+  const head = el(
+    'tr',
+    {},
+    ...table.columns.map((column, c) =>
+      column[lang] ? el('th', { scope: 'col', class: numeric[c] ? 'ch-right' : '' }, column[lang]) : el('td', { class: 'ch-nohead' }),
+    ),
+  );
   const body = el('tbody');
   for (const row of table.rows) {
     const gap = row.slice(1).every((cell) => cell === null) && row.length > 1;
     body.append(el('tr', { class: gap ? 'ch-gap' : '' }, ...table.columns.map((_, c) => cellView(row[c] ?? null, gap, numeric[c] ?? false, lang))));
   }
   grid.append(el('thead', {}, head), body);
-  roam(grid, (text) => { readout.textContent = text; });
+  roam(grid, (text) => {
+    readout.textContent = text;
+  });
 
-  return el('section', { class: 'ch-table-box', 'aria-labelledby': id },
+  return el(
+    'section',
+    { class: 'ch-table-box', 'aria-labelledby': id },
     el('div', { class: 'ch-table-head' }, el('h4', { id }, table.title[lang]), badgeOf(table.badge, of.source, t), readout, button),
-    el('div', { class: 'ch-scroll' }, grid));
+    el('div', { class: 'ch-scroll' }, grid),
+  );
 }
 
 /** @param {Cell} cell @param {boolean} gap @param {boolean} numeric @param {Lang} lang */
@@ -118,8 +133,12 @@ function roam(grid, say) {
     const c = all[r]?.indexOf(/** @type {HTMLElement} */ (event.target)) ?? -1;
     /** @type {Record<string, HTMLElement | undefined>} */
     const next = {
-      ArrowLeft: all[r]?.[c - 1], ArrowRight: all[r]?.[c + 1], ArrowUp: all[r - 1]?.[c], ArrowDown: all[r + 1]?.[c],
-      Home: all[r]?.[0], End: all[r]?.at(-1),
+      ArrowLeft: all[r]?.[c - 1],
+      ArrowRight: all[r]?.[c + 1],
+      ArrowUp: all[r - 1]?.[c],
+      ArrowDown: all[r + 1]?.[c],
+      Home: all[r]?.[0],
+      End: all[r]?.at(-1),
     };
     if (!(event.key in next)) return;
     event.preventDefault();

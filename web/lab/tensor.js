@@ -30,7 +30,10 @@ export async function openTensor(view, tap) {
   show(view.open?.tap === tap ? view.open.tensor : null, context.t('ch.loading'));
   try {
     const wanted = layerOf(context, tap);
-    const layers = (await context.engine.taps()).filter((found) => found.tap === tap).map((found) => found.layer).sort((a, b) => a - b);
+    const layers = (await context.engine.taps())
+      .filter((found) => found.tap === tap)
+      .map((found) => found.layer)
+      .sort((a, b) => a - b);
     const layer = layers.filter((l) => l <= wanted).at(-1) ?? layers[0];
     if (layer === undefined) return show(null, context.t('ch.noTensor', { name: tap }));
     context.onTensor?.({ tap, layer });
@@ -42,20 +45,49 @@ export async function openTensor(view, tap) {
 
 /** @param {View} view */
 export function drawHeat(view) {
-  const { context: { chapter, lab, t }, parts, open: found } = view;
+  const {
+    context: { chapter, lab, t },
+    parts,
+    open: found,
+  } = view;
   const host = parts.heat;
   if (!host) return;
   if (!found) return host.replaceChildren();
   const focused = host.contains(document.activeElement) ? document.activeElement?.getAttribute('data-key') : null;
   const state = view.states.get(chapter.code) ?? {};
-  const close = el('button', { type: 'button', class: 'ch-small', 'data-key': 'heat-close', onclick: () => { view.open = null; drawHeat(view); if (parts.heat?.parentElement) refocus(parts.heat.parentElement, view.opener); } }, t('ch.close'));
+  const close = el(
+    'button',
+    {
+      type: 'button',
+      class: 'ch-small',
+      'data-key': 'heat-close',
+      onclick: () => {
+        view.open = null;
+        drawHeat(view);
+        if (parts.heat?.parentElement) refocus(parts.heat.parentElement, view.opener);
+      },
+    },
+    t('ch.close'),
+  );
   const tensor = found.tensor;
   const shape = tensor ? ` [${tensor.shape.join(', ')}]` : '';
   const where = tensor ? t('ch.tensorAt', { layer: tensor.layer, source: t(`ch.source.${tensor.source}`) }) : '';
   const mark = tensor && tensor.shape.length > 1 && tensor.shape[0] === lab.tokens.length ? lab.followed : undefined;
-  host.replaceChildren(el('div', { class: 'ch-panel', role: 'group', tabindex: -1, 'data-key': 'heat-panel', 'aria-label': found.tap },
-    el('div', { class: 'ch-section-head' }, el('code', {}, found.tap), el('span', { class: 'ch-shape ch-num' }, shape), el('span', { class: 'ch-muted' }, where), close),
-    el('p', { class: 'ch-muted', role: 'status' }, found.message),
-    tensor && heatmap(tensor, { host, width: (host.parentElement?.clientWidth ?? 0) - 34, t, state, ...(mark === undefined ? {} : { mark }) })));
+  host.replaceChildren(
+    el(
+      'div',
+      { class: 'ch-panel', role: 'group', tabindex: -1, 'data-key': 'heat-panel', 'aria-label': found.tap },
+      el(
+        'div',
+        { class: 'ch-section-head' },
+        el('code', {}, found.tap),
+        el('span', { class: 'ch-shape ch-num' }, shape),
+        el('span', { class: 'ch-muted' }, where),
+        close,
+      ),
+      el('p', { class: 'ch-muted', role: 'status' }, found.message),
+      tensor && heatmap(tensor, { host, width: (host.parentElement?.clientWidth ?? 0) - 34, t, state, ...(mark === undefined ? {} : { mark }) }),
+    ),
+  );
   if (focused) refocus(host, focused);
 }

@@ -3,7 +3,6 @@
 
 import { el, num } from '../dom.js';
 
-/** @import { Translate } from '../chapter.types.js' */
 /** @typedef {{ kind: 'signed' | 'weight', max: number, at: (value: number) => string, rgb: (value: number) => [number, number, number] }} Scale */
 
 /** @param {string} hex */
@@ -67,9 +66,14 @@ export function legend(of, name) {
   }
   const low = of.kind === 'signed' ? num(-of.max) : '0';
   const middle = of.kind === 'signed' && el('span', { class: 'ch-zero' }, '0');
-  return el('div', { class: 'ch-legend' },
-    el('span', {}, name), el('span', { class: 'ch-num' }, low),
-    el('span', { class: 'ch-ramp-box' }, canvas, middle), el('span', { class: 'ch-num' }, num(of.max)));
+  return el(
+    'div',
+    { class: 'ch-legend' },
+    el('span', {}, name),
+    el('span', { class: 'ch-num' }, low),
+    el('span', { class: 'ch-ramp-box' }, canvas, middle),
+    el('span', { class: 'ch-num' }, num(of.max)),
+  );
 }
 
 /**
@@ -77,6 +81,9 @@ export function legend(of, name) {
  * @param {[string, string][]} marks class of the sample, text
  */
 export function keys(marks) {
-  return el('ul', { class: 'ch-keys' }, ...marks.map(([name, text]) =>
-    el('li', {}, el('span', { class: `ch-key ${name}`, 'aria-hidden': 'true' }), text)));
+  return el(
+    'ul',
+    { class: 'ch-keys' },
+    ...marks.map(([name, text]) => el('li', {}, el('span', { class: `ch-key ${name}`, 'aria-hidden': 'true' }), text)),
+  );
 }

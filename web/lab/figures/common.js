@@ -60,8 +60,13 @@ export function probe(on, of) {
   const readout = el('p', { class: 'ch-readout', 'aria-hidden': 'true' });
   const mark = s('rect', { class: 'ch-mark', rx: 1.5 });
   const slider = el('div', {
-    class: `ch-probe${of.pick ? ' ch-pick' : ''}`, role: 'slider', tabindex: 0, 'aria-label': of.label, 'aria-valuemin': 0,
-    'aria-valuemax': Math.max(0, of.count - 1), 'data-key': `probe-${of.key}`,
+    class: `ch-probe${of.pick ? ' ch-pick' : ''}`,
+    role: 'slider',
+    tabindex: 0,
+    'aria-label': of.label,
+    'aria-valuemin': 0,
+    'aria-valuemax': Math.max(0, of.count - 1),
+    'data-key': `probe-${of.key}`,
   });
   /** @param {number} to @param {boolean} [quiet] */
   const show = (to, quiet) => {
@@ -86,15 +91,25 @@ export function probe(on, of) {
     if (cell >= 0 && cell < of.count) show(cell);
     return cell;
   };
-  slider.addEventListener('pointermove', (event) => { under(event); });
-  slider.addEventListener('click', (event) => { if (under(/** @type {PointerEvent} */ (event)) >= 0) of.pick?.(now()); });
+  slider.addEventListener('pointermove', (event) => {
+    under(event);
+  });
+  slider.addEventListener('click', (event) => {
+    if (under(/** @type {PointerEvent} */ (event)) >= 0) of.pick?.(now());
+  });
   slider.addEventListener('keydown', (event) => {
     const row = of.columns ?? 1;
     const far = of.columns ? of.columns * 4 : 10;
     /** @type {Record<string, number>} */
     const to = {
-      ArrowLeft: now() - 1, ArrowRight: now() + 1, ArrowUp: now() - row, ArrowDown: now() + row,
-      PageUp: now() - far, PageDown: now() + far, Home: 0, End: of.count - 1,
+      ArrowLeft: now() - 1,
+      ArrowRight: now() + 1,
+      ArrowUp: now() - row,
+      ArrowDown: now() + row,
+      PageUp: now() - far,
+      PageDown: now() + far,
+      Home: 0,
+      End: of.count - 1,
     };
     const cell = to[event.key];
     if (cell !== undefined) show(cell);
@@ -105,7 +120,10 @@ export function probe(on, of) {
   on.svg.append(mark);
   on.root.append(slider);
   if (of.count > 0) show(clamp(of.state[of.key] ?? of.start ?? 0, 0, of.count - 1), true);
-  else { slider.remove(); mark.remove(); }
+  else {
+    slider.remove();
+    mark.remove();
+  }
   return { readout, move: (cell) => show(cell) };
 }
 
@@ -115,20 +133,29 @@ export function probe(on, of) {
  */
 export function choices(of) {
   const group = el('div', { class: 'ch-choices', role: 'group', 'aria-label': of.label });
-  const buttons = of.options.map((text, i) => el('button', {
-    type: 'button', 'aria-pressed': String(i === of.chosen), 'data-key': `${of.key}-${i}`,
-    onclick: () => {
-      buttons.forEach((button, j) => button.setAttribute('aria-pressed', String(j === i)));
-      of.choose(i);
-    },
-  }, text));
+  const buttons = of.options.map((text, i) =>
+    el(
+      'button',
+      {
+        type: 'button',
+        'aria-pressed': String(i === of.chosen),
+        'data-key': `${of.key}-${i}`,
+        onclick: () => {
+          buttons.forEach((button, j) => button.setAttribute('aria-pressed', String(j === i)));
+          of.choose(i);
+        },
+      },
+      text,
+    ),
+  );
   group.append(...buttons);
   return group;
 }
 
 /**
  * A slider with buttons for one step back and on.
- * @param {{ label: string, key: string, max: number, value: number, text: (value: number) => string, back: string, on: string, change: (value: number) => void }} of
+ * @param {{ label: string, key: string, max: number, value: number, text: (value: number) => string, back: string, on: string,
+ *   change: (value: number) => void }} of `back` and `on` name the buttons
  */
 export function stepper(of) {
   const shown = el('output', { class: 'ch-num' }, of.text(of.value));
@@ -143,9 +170,19 @@ export function stepper(of) {
   input.setAttribute('aria-valuetext', of.text(of.value));
   input.addEventListener('input', () => set(Number(input.value)));
   const button = (/** @type {string} */ sign, /** @type {string} */ name, /** @type {number} */ by) =>
-    el('button', { type: 'button', class: 'ch-small', 'aria-label': name, title: name, 'data-key': `${of.key}${by}`, onclick: () => set(Number(input.value) + by) }, sign);
-  return el('div', { class: 'ch-stepper' },
-    el('span', {}, of.label), button('‹', of.back, -1), input, button('›', of.on, 1), shown);
+    el(
+      'button',
+      {
+        type: 'button',
+        class: 'ch-small',
+        'aria-label': name,
+        title: name,
+        'data-key': `${of.key}${by}`,
+        onclick: () => set(Number(input.value) + by),
+      },
+      sign,
+    );
+  return el('div', { class: 'ch-stepper' }, el('span', {}, of.label), button('‹', of.back, -1), input, button('›', of.on, 1), shown);
 }
 
 /** A heading inside a figure. @param {string} text @param {string} [aside] */

@@ -25,22 +25,45 @@ export function engram(d) {
   };
   const start = clamp(state['1b-step'] ?? last, 0, last);
   const control = stepper({
-    label: t('ch.1b.stepLabel'), key: '1b-step', max: last, value: start, back: t('ch.back'), on: t('ch.onward'),
-    text: (step) => t('ch.1b.step', { step: step + 1, count: last + 1 }), change: paint,
+    label: t('ch.1b.stepLabel'),
+    key: '1b-step',
+    max: last,
+    value: start,
+    back: t('ch.back'),
+    on: t('ch.onward'),
+    text: (step) => t('ch.1b.step', { step: step + 1, count: last + 1 }),
+    change: paint,
   });
   paint(start);
   const sum = data.gates.flatMap((line) => line.gates);
-  const finding = t('ch.1b.finding', { layer: data.layer, tokens: data.steps.length, rows: data.rows.length, low: fixed(Math.min(...sum)), high: fixed(Math.max(...sum)) });
-  return { finding, body: stack(tokens(d), control, machine, found, gates(d)) };
+  const finding = t('ch.1b.finding', {
+    layer: data.layer,
+    tokens: data.steps.length,
+    rows: data.rows.length,
+    low: fixed(Math.min(1, ...sum)),
+    high: fixed(Math.max(0, ...sum)),
+  });
+  return { finding, body: stack(tokens(d), control, machine, found, data.gates.length > 0 && gates(d)) };
 }
 
 /** The tokens that the hash takes in, oldest first. @param {Draw<EngramFigure>} d */
 function tokens(d) {
   const { t } = d;
-  return el('ol', { class: 'ch-chips', 'aria-label': t('ch.1b.tokens') }, ...[...d.data.steps].reverse().map((step) =>
-    el('li', {}, el('b', {}, step.position === null ? t('ch.1b.pad') : step.label),
-      el('span', { class: 'ch-muted ch-num' }, step.position === null ? t('ch.1b.before') : `p = ${step.position}`),
-      el('span', { class: 'ch-num' }, `t${sub(step.back)} = ${grouped(step.compressed)}`))));
+  return el(
+    'ol',
+    { class: 'ch-chips', 'aria-label': t('ch.1b.tokens') },
+    ...[...d.data.steps]
+      .reverse()
+      .map((step) =>
+        el(
+          'li',
+          {},
+          el('b', {}, step.position === null ? t('ch.1b.pad') : step.label),
+          el('span', { class: 'ch-muted ch-num' }, step.position === null ? t('ch.1b.before') : `p = ${step.position}`),
+          el('span', { class: 'ch-num' }, `t${sub(step.back)} = ${grouped(step.compressed)}`),
+        ),
+      ),
+  );
 }
 
 /** @param {number} n */
@@ -56,7 +79,7 @@ const bits = (hex) => {
 function hashStep(d, k) {
   const { data, t, state, width } = d;
   const step = /** @type {HashStep} */ (data.steps[k]);
-  const before = k > 0 ? data.steps[k - 1]?.hash ?? '0' : '0';
+  const before = k > 0 ? (data.steps[k - 1]?.hash ?? '0') : '0';
   const lines = [
     { name: k > 0 ? `v${sub(k)}` : '0', text: before, bits: bits(before) },
     { name: `t${sub(k)} · m${sub(k)}`, text: step.product, bits: bits(step.product) },
@@ -77,11 +100,23 @@ function hashStep(d, k) {
       if (bit) ones += square;
       else zeros += square;
     });
-    on.svg.append(s('path', { d: zeros, class: 'ch-bit0' }), s('path', { d: ones, class: r === 2 ? 'ch-fill-b' : 'ch-fill-a' }), label(left - 10, top + 13, line.name, 'ch-label ch-end'));
+    on.svg.append(
+      s('path', { d: zeros, class: 'ch-bit0' }),
+      s('path', { d: ones, class: r === 2 ? 'ch-fill-b' : 'ch-fill-a' }),
+      label(left - 10, top + 13, line.name, 'ch-label ch-end'),
+    );
   });
-  on.svg.append(label(8, block + 13, '⊕', 'ch-label'), label(8, 2 * block + 19, '=', 'ch-label'), s('path', { d: `M${left} ${2 * block}H${width - 2}`, class: 'ch-line' }));
+  on.svg.append(
+    label(8, block + 13, '⊕', 'ch-label'),
+    label(8, 2 * block + 19, '=', 'ch-label'),
+    s('path', { d: `M${left} ${2 * block}H${width - 2}`, class: 'ch-line' }),
+  );
   const reader = probe(on, {
-    count: 192, columns: 64, key: '1b-bit', state, label: t('ch.1b.bitsRead'),
+    count: 192,
+    columns: 64,
+    key: '1b-bit',
+    state,
+    label: t('ch.1b.bitsRead'),
     hit: (x, y) => {
       const r = clamp(Math.floor(y / block), 0, 2);
       const wrap = clamp(Math.floor((y - r * block - (r === 2 ? 6 : 0)) / tall), 0, wraps - 1);
@@ -92,12 +127,25 @@ function hashStep(d, k) {
       const [r, bit] = [Math.floor(i / 64), i % 64];
       return [left + (bit % columns) * cell + 0.75, r * block + (r === 2 ? 6 : 0) + Math.floor(bit / columns) * tall + 1.5, cell - 1.5, tall - 3];
     },
-    text: (i) => `${lines[Math.floor(i / 64)]?.name} = 0x${lines[Math.floor(i / 64)]?.text}, bit ${63 - (i % 64)} = ${lines[Math.floor(i / 64)]?.bits[i % 64]}`,
+    text: (i) =>
+      `${lines[Math.floor(i / 64)]?.name} = 0x${lines[Math.floor(i / 64)]?.text}, bit ${63 - (i % 64)} = ${lines[Math.floor(i / 64)]?.bits[i % 64]}`,
   });
-  const flow = el('dl', { class: 'ch-machine' },
+  const flow = el(
+    'dl',
+    { class: 'ch-machine' },
     ...pair(t('ch.1b.multiply'), `t${sub(k)} · m${sub(k)} = ${grouped(step.compressed)} × 0x${step.multiplier} = 0x${step.product}`),
-    ...pair(t('ch.1b.xor'), `v${sub(k + 1)} = ${k > 0 ? `v${sub(k)} ⊕ ` : ''}0x${step.product} = 0x${step.hash}`));
-  return [flow, on.root, reader.readout, keys([['ch-k-a', t('ch.1b.one')], ['ch-k-b', t('ch.1b.oneHash')], ['ch-k-bit0', t('ch.1b.zero')]])];
+    ...pair(t('ch.1b.xor'), `v${sub(k + 1)} = ${k > 0 ? `v${sub(k)} ⊕ ` : ''}0x${step.product} = 0x${step.hash}`),
+  );
+  return [
+    flow,
+    on.root,
+    reader.readout,
+    keys([
+      ['ch-k-a', t('ch.1b.one')],
+      ['ch-k-b', t('ch.1b.oneHash')],
+      ['ch-k-bit0', t('ch.1b.zero')],
+    ]),
+  ];
 }
 
 /** @param {string} name @param {string} text */
@@ -116,8 +164,10 @@ function rows(d, size) {
     return { n, from: Math.min(...of.map((row) => row.offset)), to: Math.max(...of.map((row) => row.offset + row.prime)) };
   });
   for (const { n, from, to } of ends) {
-    on.svg.append(s('rect', { x: x(from), y: 22, width: Math.max(1, x(to) - x(from) - 2), height: 18, class: n === size ? 'ch-soft-on' : 'ch-soft' }),
-      label((x(from) + x(to)) / 2, 54, t('ch.1b.gram', { n }), 'ch-label ch-mid'));
+    on.svg.append(
+      s('rect', { x: x(from), y: 22, width: Math.max(1, x(to) - x(from) - 2), height: 18, class: n === size ? 'ch-soft-on' : 'ch-soft' }),
+      label((x(from) + x(to)) / 2, 54, t('ch.1b.gram', { n }), 'ch-label ch-mid'),
+    );
   }
   for (const row of data.rows) {
     const mine = row.size === size;
@@ -125,12 +175,17 @@ function rows(d, size) {
     if (mine) on.svg.append(s('path', { d: `M${x(row.row)} 16l-3.5 -7h7z`, class: 'ch-point' }));
   }
   const reader = probe(on, {
-    count: found.length, key: `1b-row-${size}`, state, label: t('ch.1b.tableRead'),
+    count: found.length,
+    key: `1b-row-${size}`,
+    state,
+    label: t('ch.1b.tableRead'),
     hit: (at) => found.reduce((best, row, i) => (Math.abs(x(row.row) - at) < Math.abs(x(found[best]?.row ?? 0) - at) ? i : best), 0),
     box: (i) => [x(found[i]?.row ?? 0) - 4, 6, 8, 40],
     text: (i) => {
       const row = /** @type {HashRow} */ (found[i]);
-      return `${t('ch.1b.head', { head: row.head })}: v${sub(size)} mod ${exact(row.prime)} = ${exact(row.remainder)}; ${exact(row.remainder)} + ${exact(row.offset)} = ${t('ch.1b.rowIs', { row: exact(row.row) })}`;
+      const modulo = `v${sub(size)} mod ${exact(row.prime)} = ${exact(row.remainder)}`;
+      const place = `${exact(row.remainder)} + ${exact(row.offset)} = ${t('ch.1b.rowIs', { row: exact(row.row) })}`;
+      return `${t('ch.1b.head', { head: row.head })}: ${modulo}; ${place}`;
     },
   });
   return stack(part(t('ch.1b.modulo'), t('ch.1b.moduloAbout', { size, count: found.length })), on.root, reader.readout);
@@ -155,16 +210,25 @@ function gates(d) {
     on.svg.append(label(x0, y0 + 13, t('ch.layer', { layer: line.layer }), line.layer === data.layer ? 'ch-label ch-strong' : 'ch-label'));
     line.gates.forEach((gate, c) => {
       const y = y0 + 22 + c * 20;
-      on.svg.append(label(x0, y + 11, t('ch.stream', { c }), 'ch-label'), s('rect', { x: x0 + left, y, width: bar, height: 13, class: 'ch-soft' }),
-        s('rect', { x: x0 + left, y, width: clamp(gate, 0, 1) * bar, height: 13, class: 'ch-fill-a' }), label(x0 + left + bar + 6, y + 11, fixed(gate), 'ch-label'));
+      on.svg.append(
+        label(x0, y + 11, t('ch.stream', { c }), 'ch-label'),
+        s('rect', { x: x0 + left, y, width: bar, height: 13, class: 'ch-soft' }),
+        s('rect', { x: x0 + left, y, width: clamp(gate, 0, 1) * bar, height: 13, class: 'ch-fill-a' }),
+        label(x0 + left + bar + 6, y + 11, fixed(gate), 'ch-label'),
+      );
     });
   });
   const reader = probe(on, {
-    count: data.gates.length * lanes, columns: lanes, key: '1b-gate', state, label: t('ch.1b.gatesRead'),
-    hit: (x, y) => range(data.gates.length * lanes).find((i) => {
-      const [x0, y0, c] = place(i);
-      return x >= x0 && x <= x0 + per && y >= y0 + 19 + c * 20 && y < y0 + 39 + c * 20;
-    }) ?? -1,
+    count: data.gates.length * lanes,
+    columns: lanes,
+    key: '1b-gate',
+    state,
+    label: t('ch.1b.gatesRead'),
+    hit: (x, y) =>
+      range(data.gates.length * lanes).find((i) => {
+        const [x0, y0, c] = place(i);
+        return x >= x0 && x <= x0 + per && y >= y0 + 19 + c * 20 && y < y0 + 39 + c * 20;
+      }) ?? -1,
     box: (i) => [place(i)[0] + left, place(i)[1] + 22 + place(i)[2] * 20, bar, 13],
     text: (i) => {
       const line = data.gates[Math.floor(i / lanes)];

@@ -14,11 +14,19 @@ import { strips } from './strips.js';
 export function input(d) {
   const { data, lab, t, width } = d;
   const at = lab.followed;
-  const finding = t('ch.1a.finding', { at, token: tokenAt(lab, at), count: data.row.length, length: num(data.lengths[at] ?? 0) })
-    + (data.picture ? ` ${t('ch.1a.findingPicture', { tokens: data.picture.cells[0] * data.picture.cells[1], cols: data.picture.cells[0], rows: data.picture.cells[1] })}` : '');
+  const finding =
+    t('ch.1a.finding', { at, token: tokenAt(lab, at), count: data.row.length, length: num(data.lengths[at] ?? 0) }) +
+    (data.picture
+      ? ` ${t('ch.1a.findingPicture', { tokens: data.picture.cells[0] * data.picture.cells[1], cols: data.picture.cells[0], rows: data.picture.cells[1] })}`
+      : '');
   const picture = data.picture ? pictureParts(d, data.picture) : [empty(t('ch.1a.noPicture'))];
   const row = strips({
-    host: d.host, width, t, state: d.state, key: '1a-row', label: t('ch.1a.rowLabel', { at }),
+    host: d.host,
+    width,
+    t,
+    state: d.state,
+    key: '1a-row',
+    label: t('ch.1a.rowLabel', { at }),
     rows: [{ name: `x[${at}]`, kind: 'signed', values: [data.row], height: 30 }],
   });
   return { finding, body: stack(...picture, part(t('ch.1a.row', { at, token: tokenAt(lab, at), count: data.row.length })), row, lengths(d)) };
@@ -33,9 +41,18 @@ function pictureParts(d, picture) {
   const right = el('div');
   const cuts = cut(d, picture, room);
   const tokens = layout(d, picture, room, (cell) => cuts.move(cell));
-  left.append(part(t('ch.1a.cut'), t('ch.1a.sizes', {
-    given: picture.given.join(' × '), fitted: picture.fitted.join(' × '), patches: picture.patches.join(' × '), cells: picture.cells.join(' × '),
-  })), ...cuts.nodes);
+  left.append(
+    part(
+      t('ch.1a.cut'),
+      t('ch.1a.sizes', {
+        given: picture.given.join(' × '),
+        fitted: picture.fitted.join(' × '),
+        patches: picture.patches.join(' × '),
+        cells: picture.cells.join(' × '),
+      }),
+    ),
+    ...cuts.nodes,
+  );
   right.append(part(t('ch.1a.tokens'), t('ch.1a.count', { count: 2 + picture.cells[1] * (picture.cells[0] + 1) })), ...tokens);
   const source = picture.generated ? [el('p', { class: 'ch-muted' }, t('ch.1a.generated'))] : [];
   return [beside(left, right), ...source];
@@ -72,12 +89,26 @@ function cut(d, picture, room) {
   if (cell >= 24) on.svg.append(lines(picture.patch * picture.merge, 'ch-cut-cell under'));
   on.svg.append(lines(picture.patch * picture.merge, cell >= 24 ? 'ch-cut-cell' : 'ch-cut-cell fine'));
   const reader = probe(on, {
-    count: columns * rows, columns, key: '1a-cell', state, label: t('ch.1a.cellLabel'),
+    count: columns * rows,
+    columns,
+    key: '1a-cell',
+    state,
+    label: t('ch.1a.cellLabel'),
     hit: (x, y) => clamp(Math.floor(y / cell), 0, rows - 1) * columns + clamp(Math.floor(x / cell), 0, columns - 1),
-    box: (i) => [(i % columns) * cell, Math.floor(i / columns) * cell, Math.min(cell, on.width - (i % columns) * cell), Math.min(cell, on.height - Math.floor(i / columns) * cell)],
-    text: (i) => t('ch.1a.cell', {
-      row: Math.floor(i / columns), column: i % columns, patches: picture.merge ** 2, position: position(picture, i), merge: picture.merge,
-    }),
+    box: (i) => [
+      (i % columns) * cell,
+      Math.floor(i / columns) * cell,
+      Math.min(cell, on.width - (i % columns) * cell),
+      Math.min(cell, on.height - Math.floor(i / columns) * cell),
+    ],
+    text: (i) =>
+      t('ch.1a.cell', {
+        row: Math.floor(i / columns),
+        column: i % columns,
+        patches: picture.merge ** 2,
+        position: position(picture, i),
+        merge: picture.merge,
+      }),
     pick: (i) => d.onToken(position(picture, i)),
   });
   return { nodes: [on.root, reader.readout], move: reader.move };
@@ -96,7 +127,11 @@ function layout(d, picture, room, read) {
   const [columns, rows] = picture.cells;
   const size = clamp(Math.floor(room / (columns + 2)), 7, 30);
   const count = 2 + rows * (columns + 1);
-  const on = plot({ width: Math.min(room, size * (columns + 1) + 2), height: size * (rows + 2) + 2, label: t('ch.1a.layoutLabel', { rows, columns, count }) });
+  const on = plot({
+    width: Math.min(room, size * (columns + 1) + 2),
+    height: size * (rows + 2) + 2,
+    label: t('ch.1a.layoutLabel', { rows, columns, count }),
+  });
   /** @param {number} i @returns {[number, number, string]} column, row, kind */
   const place = (i) => {
     if (i === 0) return [0, 0, 'start'];
@@ -108,11 +143,25 @@ function layout(d, picture, room, read) {
   const letters = { start: 'S', newline: '↵', end: 'E', image: '' };
   for (let i = 0; i < count; i += 1) {
     const [c, r, kind] = place(i);
-    on.svg.append(s('rect', { x: c * size + 1.5, y: r * size + 1.5, width: size - 2, height: size - 2, rx: 2, class: `ch-tok ch-tok-${kind}${picture.start + i === lab.followed ? ' ch-tok-on' : ''}` }));
-    if (size >= 11 && letters[kind]) on.svg.append(label(c * size + size / 2 + 0.5, r * size + size / 2 + 5, letters[kind] ?? '', 'ch-mid ch-tok-text'));
+    on.svg.append(
+      s('rect', {
+        x: c * size + 1.5,
+        y: r * size + 1.5,
+        width: size - 2,
+        height: size - 2,
+        rx: 2,
+        class: `ch-tok ch-tok-${kind}${picture.start + i === lab.followed ? ' ch-tok-on' : ''}`,
+      }),
+    );
+    if (size >= 11 && letters[kind])
+      on.svg.append(label(c * size + size / 2 + 0.5, r * size + size / 2 + 5, letters[kind] ?? '', 'ch-mid ch-tok-text'));
   }
   const reader = probe(on, {
-    count, columns: columns + 1, key: '1a-token', state, label: t('ch.1a.tokenLabel'),
+    count,
+    columns: columns + 1,
+    key: '1a-token',
+    state,
+    label: t('ch.1a.tokenLabel'),
     start: lab.followed >= picture.start && lab.followed < picture.start + count ? lab.followed - picture.start : 1,
     hit: (x, y) => {
       const [c, r] = [Math.floor(x / size), Math.floor(y / size)];
@@ -121,16 +170,29 @@ function layout(d, picture, room, read) {
       return c > columns || r > rows + 1 ? -1 : 1 + (r - 1) * (columns + 1) + c;
     },
     box: (i) => [place(i)[0] * size + 1.5, place(i)[1] * size + 1.5, size - 2, size - 2],
-    text: (i) => t('ch.1a.token', { position: picture.start + i, kind: { start: 'START', end: 'END', newline: 'NEW_LINE', image: 'IMAGE' }[place(i)[2]] ?? '', length: exact(d.data.lengths[picture.start + i] ?? 0) }),
+    text: (i) =>
+      t('ch.1a.token', {
+        position: picture.start + i,
+        kind: { start: 'START', end: 'END', newline: 'NEW_LINE', image: 'IMAGE' }[place(i)[2]] ?? '',
+        length: exact(d.data.lengths[picture.start + i] ?? 0),
+      }),
     change: (i) => {
       const [c, r, kind] = place(i);
       if (kind === 'image') read((r - 1) * columns + c);
     },
     pick: (i) => d.onToken(picture.start + i),
   });
-  return [on.root, reader.readout, keys([
-    ['ch-k-start', 'S START'], ['ch-k-image', 'IMAGE'], ['ch-k-newline', '↵ NEW_LINE'], ['ch-k-end', 'E END'], ['ch-k-on', t('ch.followed')],
-  ])];
+  return [
+    on.root,
+    reader.readout,
+    keys([
+      ['ch-k-start', 'S START'],
+      ['ch-k-image', 'IMAGE'],
+      ['ch-k-newline', '↵ NEW_LINE'],
+      ['ch-k-end', 'E END'],
+      ['ch-k-on', t('ch.followed')],
+    ]),
+  ];
 }
 
 /** Length of each position's row. @param {Draw<InputFigure>} d */
@@ -150,17 +212,29 @@ function lengths(d) {
     else picture += bar;
   }
   on.svg.append(
-    s('path', { d: text, class: 'ch-fill-a' }), s('path', { d: picture, class: 'ch-fill-b' }), s('path', { d: `M${left} ${tall + 0.5}h${wide}`, class: 'ch-line' }),
-    label(left - 6, 12, fixed(top, 1), 'ch-label ch-end'), label(left - 6, tall, '0', 'ch-label ch-end'),
+    s('path', { d: text, class: 'ch-fill-a' }),
+    s('path', { d: picture, class: 'ch-fill-b' }),
+    s('path', { d: `M${left} ${tall + 0.5}h${wide}`, class: 'ch-line' }),
+    label(left - 6, 12, fixed(top, 1), 'ch-label ch-end'),
+    label(left - 6, tall, '0', 'ch-label ch-end'),
     s('path', { d: `M${left + (lab.followed + 0.5) * step} ${tall + 3}l4 7h-8z`, class: 'ch-point' }),
-    label(clamp(left + (lab.followed + 0.5) * step, left + 8, width - 12), tall + 21, String(lab.followed), 'ch-label ch-mid ch-strong'));
+    label(clamp(left + (lab.followed + 0.5) * step, left + 8, width - 12), tall + 21, String(lab.followed), 'ch-label ch-mid ch-strong'),
+  );
   const reader = probe(on, {
-    count, key: '1a-length', state, start: lab.followed, label: t('ch.1a.lengthsRead'),
+    count,
+    key: '1a-length',
+    state,
+    start: lab.followed,
+    label: t('ch.1a.lengthsRead'),
     hit: (x) => (x < left ? -1 : clamp(Math.floor((x - left) / step), 0, count - 1)),
     box: (p) => [left + p * step, 2, step, tall - 2],
     text: (p) => t('ch.1a.length', { position: p, token: tokenAt(lab, p), length: exact(data.lengths[p] ?? 0) }),
     pick: (p) => d.onToken(p),
   });
-  return stack(part(t('ch.1a.lengths'), t('ch.clickToFollow')), on.root, reader.readout,
-    keys([['ch-k-a', t('ch.1a.textRow')], ...(d.data.picture ? [/** @type {[string, string]} */ (['ch-k-b', t('ch.1a.pictureRow')])] : [])]));
+  return stack(
+    part(t('ch.1a.lengths'), t('ch.clickToFollow')),
+    on.root,
+    reader.readout,
+    keys([['ch-k-a', t('ch.1a.textRow')], ...(d.data.picture ? [/** @type {[string, string]} */ (['ch-k-b', t('ch.1a.pictureRow')])] : [])]),
+  );
 }

@@ -15,7 +15,8 @@ import { label, plot, probe, stack } from './common.js';
  */
 
 /**
- * @param {{ host: HTMLElement, width: number, rows: Strip[], label: string, key: string, state: Record<string, number>, t: Translate, channel?: string }} of
+ * @param {{ host: HTMLElement, width: number, rows: Strip[], label: string, key: string, state: Record<string, number>, t: Translate,
+ *   channel?: string }} of
  */
 export function strips(of) {
   const { t, state, key } = of;
@@ -43,13 +44,26 @@ export function strips(of) {
   const button = (/** @type {string} */ sign, /** @type {string} */ name, /** @type {() => void} */ act) =>
     el('button', { type: 'button', class: 'ch-small', 'aria-label': t(name), title: t(name), 'data-key': `${key}-${name}`, onclick: act }, sign);
   const shown = el('span', { class: 'ch-num ch-muted' });
-  const tools = count > 16 && el('div', { class: 'ch-tools' },
-    button('−', 'ch.zoomOut', () => zoom(2)), button('+', 'ch.zoomIn', () => zoom(0.5)),
-    button('‹', 'ch.panLeft', () => pan(-0.5)), button('›', 'ch.panRight', () => pan(0.5)), shown);
+  const tools =
+    count > 16 &&
+    el(
+      'div',
+      { class: 'ch-tools' },
+      button('−', 'ch.zoomOut', () => zoom(2)),
+      button('+', 'ch.zoomIn', () => zoom(0.5)),
+      button('‹', 'ch.panLeft', () => pan(-0.5)),
+      button('›', 'ch.panRight', () => pan(0.5)),
+      shown,
+    );
 
   /** @type {Scale[]} */
-  const scales = of.rows.map((row) => scale(of.host, row.kind === 'signed' ? 'signed' : 'weight', row.kind === 'signed'
-    ? largest(of.rows.filter((other) => other.kind === 'signed').flatMap((other) => other.values[0] ?? [])) : 1));
+  const scales = of.rows.map((row) =>
+    scale(
+      of.host,
+      row.kind === 'signed' ? 'signed' : 'weight',
+      row.kind === 'signed' ? largest(of.rows.filter((other) => other.kind === 'signed').flatMap((other) => other.values[0] ?? [])) : 1,
+    ),
+  );
 
   const split = [ink(of.host, 'a'), ink(of.host, 'b')];
 
@@ -84,7 +98,11 @@ export function strips(of) {
       on.svg.append(label(0, top + tall / 2 + 4, row.name));
     }
     const reader = probe(on, {
-      count: of.rows.length * size, columns: size, label: of.label, key: `${key}-at`, state,
+      count: of.rows.length * size,
+      columns: size,
+      label: of.label,
+      key: `${key}-at`,
+      state,
       hit: (x, y) => {
         const row = tops.findIndex((top, i) => y >= top - 3 && y < top + (of.rows[i]?.height ?? 22) + 3);
         const c = Math.floor((x - left) / cell);
@@ -112,4 +130,3 @@ export function strips(of) {
   });
   return stack(stage, el('div', { class: 'ch-under' }, ...legends.values(), tools));
 }
-

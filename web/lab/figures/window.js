@@ -1,8 +1,8 @@
 // 3C: the ring with its write head, and the scores of all entries with candidate blocks and the chosen ones.
 
-import { clamp, el, exact, largest, range, s } from '../dom.js';
+import { clamp, el, exact, range, s } from '../dom.js';
 import { keys } from './colour.js';
-import { beside, empty, label, part, plot, probe, stack, tokenAt } from './common.js';
+import { empty, label, part, plot, probe, stack, tokenAt } from './common.js';
 
 /** @import { Draw, WindowFigure } from '../chapter.types.js' */
 
@@ -14,12 +14,21 @@ export function windowRing(d) {
   const { data, t, width } = d;
   const filled = data.slots.filter((slot) => slot !== null).length;
   const scored = data.scores.filter((score) => score !== null).length;
-  const finding = t('ch.3c.finding', { layer: data.layer, filled, slots: data.slots.length, head: data.head })
-    + ` ${data.indexSource === null ? t('ch.3c.windowOnly') : t('ch.3c.findingIndex', { source: data.indexSource, visible: data.scores.length, scored, chosen: data.chosen.length, top: data.topK })}`;
+  const selection =
+    data.indexSource === null
+      ? t('ch.3c.windowOnly')
+      : t('ch.3c.findingIndex', { source: data.indexSource, visible: data.scores.length, scored, chosen: data.chosen.length, top: data.topK });
+  const finding =
+    t('ch.3c.finding', { layer: data.layer, filled, slots: data.slots.length, head: data.head }) +
+    ` ${selection}`;
   const wide = width > 620;
   const first = el('div', {}, part(t('ch.3c.ring'), t('ch.3c.ringAbout')), ...ring(d, Math.min(wide ? 300 : width, 340)));
-  const second = el('div', {}, part(t('ch.3c.scores'), data.indexSource === null ? '' : t('ch.3c.scoresAbout', { source: data.indexSource, ratio: data.ratio })),
-    ...(data.scores.length ? scores(d, wide ? width - 330 : width) : [empty(t(data.indexSource === null ? 'ch.3c.windowOnly' : 'ch.3c.noEntries'))]));
+  const second = el(
+    'div',
+    {},
+    part(t('ch.3c.scores'), data.indexSource === null ? '' : t('ch.3c.scoresAbout', { source: data.indexSource, ratio: data.ratio })),
+    ...(data.scores.length ? scores(d, wide ? width - 330 : width) : [empty(t(data.indexSource === null ? 'ch.3c.windowOnly' : 'ch.3c.noEntries'))]),
+  );
   return { finding, body: wide && data.scores.length ? el('div', { class: 'ch-ring-side' }, first, second) : stack(first, second) };
 }
 
@@ -27,7 +36,11 @@ export function windowRing(d) {
 function ring(d, room) {
   const { data, lab, t, state } = d;
   const count = data.slots.length;
-  const on = plot({ width: room, height: room, label: t('ch.3c.ringLabel', { count, head: data.head, filled: data.slots.filter((slot) => slot !== null).length }) });
+  const on = plot({
+    width: room,
+    height: room,
+    label: t('ch.3c.ringLabel', { count, head: data.head, filled: data.slots.filter((slot) => slot !== null).length }),
+  });
   const [mid, outer, inner] = [room / 2, room / 2 - 26, room / 2 - 58];
   /** @param {number} slot @param {number} r @returns {[number, number]} */
   const spot = (slot, r) => {
@@ -39,22 +52,33 @@ function ring(d, room) {
     const position = data.slots[slot];
     const [a, b] = [slot + pad, slot + 1 - pad];
     const large = b - a > count / 2 ? 1 : 0;
-    const path = `M${spot(a, outer)}A${outer} ${outer} 0 ${large} 1 ${spot(b, outer)}L${spot(b, inner)}A${inner} ${inner} 0 ${large} 0 ${spot(a, inner)}Z`;
+    const outside = `M${spot(a, outer)}A${outer} ${outer} 0 ${large} 1 ${spot(b, outer)}`;
+    const path = `${outside}L${spot(b, inner)}A${inner} ${inner} 0 ${large} 0 ${spot(a, inner)}Z`;
     on.svg.append(s('path', { d: path, class: slot === data.head ? 'ch-fill-b' : position === null ? 'ch-slot-empty' : 'ch-fill-a' }));
   }
   // A wrapped ring has a seam: the newest row beside the oldest one.
   const head = spot(data.head + 0.5, inner - 6);
   const turn = ((data.head + 0.5) / count) * 360;
-  on.svg.append(s('path', { d: 'M0 0l6 13h-12z', class: 'ch-point', transform: `translate(${head}) rotate(${turn})` }),
-    s('path', { d: `M${mid} ${mid}L${spot(data.head + 0.5, inner - 18)}`, class: 'ch-line-strong' }), s('circle', { cx: mid, cy: mid, r: 3, class: 'ch-point' }));
+  on.svg.append(
+    s('path', { d: 'M0 0l6 13h-12z', class: 'ch-point', transform: `translate(${head}) rotate(${turn})` }),
+    s('path', { d: `M${mid} ${mid}L${spot(data.head + 0.5, inner - 18)}`, class: 'ch-line-strong' }),
+    s('circle', { cx: mid, cy: mid, r: 3, class: 'ch-point' }),
+  );
   for (const slot of range(4).map((q) => Math.round((q * count) / 4))) {
     const [x, y] = spot(slot + 0.5, outer + 13);
     on.svg.append(label(x, y + 4, String(slot % count), 'ch-label ch-mid'));
   }
   const below = Math.sin(((data.head + 0.5) / count) * 2 * Math.PI - Math.PI / 2) > 0 ? -1 : 1;
-  on.svg.append(label(mid, mid + below * 30, t('ch.3c.slots', { count }), 'ch-label ch-mid ch-strong'), label(mid, mid + below * 30 + 17, t('ch.3c.headAt', { head: data.head }), 'ch-label ch-mid'));
+  on.svg.append(
+    label(mid, mid + below * 30, t('ch.3c.slots', { count }), 'ch-label ch-mid ch-strong'),
+    label(mid, mid + below * 30 + 17, t('ch.3c.headAt', { head: data.head }), 'ch-label ch-mid'),
+  );
   const reader = probe(on, {
-    count, key: '3c-slot', state, start: data.head, label: t('ch.3c.ringRead'),
+    count,
+    key: '3c-slot',
+    state,
+    start: data.head,
+    label: t('ch.3c.ringRead'),
     hit: (x, y) => {
       const r = Math.hypot(x - mid, y - mid);
       if (r < inner - 20 || r > outer + 14) return -1;
@@ -75,7 +99,15 @@ function ring(d, room) {
       if (position !== null && position !== undefined) d.onToken(position);
     },
   });
-  return [on.root, reader.readout, keys([['ch-k-a', t('ch.3c.filled')], ['ch-k-b', t('ch.3c.head')], ['ch-k-empty', t('ch.3c.empty')]])];
+  return [
+    on.root,
+    reader.readout,
+    keys([
+      ['ch-k-a', t('ch.3c.filled')],
+      ['ch-k-b', t('ch.3c.head')],
+      ['ch-k-empty', t('ch.3c.empty')],
+    ]),
+  ];
 }
 
 /** Bars around zero, wrapped into rows where the entries are many. @param {Draw<WindowFigure>} d @param {number} room @returns {Node[]} */
@@ -119,7 +151,11 @@ function scores(d, room) {
     const [, y] = spot(r * per);
     const zero = y + (high / span) * bar;
     const end = Math.min(count, (r + 1) * per) - 1;
-    on.svg.append(s('path', { d: `M${left} ${zero}h${(end - r * per + 1) * step}`, class: 'ch-line' }), label(left - 6, zero + 4, '0', 'ch-label ch-end'), label(left, y + bar + 26 - (rows > 3 ? 2 : 0), String(r * per), 'ch-label ch-tiny'));
+    on.svg.append(
+      s('path', { d: `M${left} ${zero}h${(end - r * per + 1) * step}`, class: 'ch-line' }),
+      label(left - 6, zero + 4, '0', 'ch-label ch-end'),
+      label(left, y + bar + 26 - (rows > 3 ? 2 : 0), String(r * per), 'ch-label ch-tiny'),
+    );
     if (r === 0 && high / span > 0.15) on.svg.append(label(left - 6, y + 5, exact(Number(high.toPrecision(3))), 'ch-label ch-end'));
     if (r === 0 && -low / span > 0.15) on.svg.append(label(left - 6, y + bar + 2, exact(Number(low.toPrecision(3))), 'ch-label ch-end'));
   }
@@ -127,10 +163,20 @@ function scores(d, room) {
     const [x, y] = spot(b * data.blockSize);
     on.svg.append(s('path', { d: `M${x} ${y - 8}v${bar + 14}`, class: 'ch-blockline' }));
   }
-  on.svg.append(s('path', { d: paths.none, class: 'ch-line' }), s('path', { d: paths.other, class: 'ch-bar-off' }), s('path', { d: paths.kept, class: 'ch-fill-a' }), s('path', { d: paths.mark, class: 'ch-point' }));
+  on.svg.append(
+    s('path', { d: paths.none, class: 'ch-line' }),
+    s('path', { d: paths.other, class: 'ch-bar-off' }),
+    s('path', { d: paths.kept, class: 'ch-fill-a' }),
+    s('path', { d: paths.mark, class: 'ch-point' }),
+  );
   const best = values.reduce((found, value, i) => (data.scores[i] !== null && value > (values[found] ?? -Infinity) ? i : found), 0);
   const reader = probe(on, {
-    count, columns: rows > 1 ? per : 1, key: '3c-score', state, start: best, label: t('ch.3c.scoresRead'),
+    count,
+    columns: rows > 1 ? per : 1,
+    key: '3c-score',
+    state,
+    start: best,
+    label: t('ch.3c.scoresRead'),
     hit: (x, y) => {
       const [r, c] = [clamp(Math.floor(y / row), 0, rows - 1), Math.floor((x - left) / step)];
       return c < 0 || c >= per || r * per + c >= count ? -1 : r * per + c;
@@ -141,8 +187,23 @@ function scores(d, room) {
       const from = i * data.ratio;
       const tokens = data.ratio > 1 ? `${from}–${from + data.ratio - 1}` : String(from);
       const verdict = t(score === null || score === undefined ? 'ch.3c.outside' : chosen.has(i) ? 'ch.3c.isChosen' : 'ch.3c.isNot');
-      return t('ch.3c.entry', { entry: i, tokens, block: Math.floor(i / Math.max(1, data.blockSize)), score: score === null || score === undefined ? '–' : exact(score), verdict });
+      return t('ch.3c.entry', {
+        entry: i,
+        tokens,
+        block: Math.floor(i / Math.max(1, data.blockSize)),
+        score: score === null || score === undefined ? '–' : exact(score),
+        verdict,
+      });
     },
   });
-  return [on.root, reader.readout, keys([['ch-k-a ch-k-mark', t('ch.3c.chosen')], ['ch-k-off', t('ch.3c.left')], ['ch-k-block', t('ch.3c.block')], ['ch-k-none', t('ch.3c.unscored')]])];
+  return [
+    on.root,
+    reader.readout,
+    keys([
+      ['ch-k-a ch-k-mark', t('ch.3c.chosen')],
+      ['ch-k-off', t('ch.3c.left')],
+      ['ch-k-block', t('ch.3c.block')],
+      ['ch-k-none', t('ch.3c.unscored')],
+    ]),
+  ];
 }
