@@ -5,7 +5,7 @@ import { el, refocus } from './dom.js';
 import { actionsView } from './actions.js';
 import { checksView } from './checks.js';
 import { formula } from './formulas.js';
-import { tableView } from './table.js';
+import { badgeOf, tableView } from './table.js';
 import { drawHeat, isTap, openTensor } from './tensor.js';
 import { attention } from './figures/attention.js';
 import { cache } from './figures/cache.js';
@@ -225,7 +225,10 @@ function drawFigure(view) {
     onToken: (position) => context.onToken?.(position),
     again: () => drawFigure(view),
   });
-  host.replaceChildren(el('figure', {}, el('figcaption', {}, drawn.finding), drawn.body));
+  // A figure shows what the tables show: its numbers come from the same place.
+  const badge = chapter.tables.find((table) => table.badge === 'gpu' || table.badge === 'cpu-reference')?.badge;
+  const from = badgeOf(badge ?? (context.source === 'gpu' ? 'gpu' : 'cpu-reference'), context.source, t);
+  host.replaceChildren(el('figure', {}, el('figcaption', {}, drawn.finding, ' ', from), drawn.body));
   if (focused) refocus(host, focused);
 }
 
