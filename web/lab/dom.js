@@ -1,0 +1,117 @@
+// Small builders for HTML, SVG and numbers. Nothing here parses markup: every string becomes a text node or an attribute.
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+/** @typedef {Node | string | number | null | undefined | false} Kid */
+/** @typedef {Record<string, string | number | boolean | null | undefined | ((event: any) => void)>} Attributes */
+
+/**
+ * @param {Element} node
+ * @param {Attributes} attributes `on…` adds a listener, `false` and `null` leave the attribute out
+ * @param {Kid[]} kids
+ */
+function fill(node, attributes, kids) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, '');
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, String(value));
+  }
+  for (const kid of kids) {
+    if (kid === null || kid === undefined || kid === false) continue;
+    node.append(kid instanceof Node ? kid : String(kid));
+  }
+}
+
+/**
+ * An HTML element.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Attributes} [attributes]
+ * @param {...Kid} kids
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function el(tag, attributes = {}, ...kids) {
+  const node = document.createElement(tag);
+  fill(node, attributes, kids);
+  return node;
+}
+
+/**
+ * An SVG element.
+ * @template {keyof SVGElementTagNameMap} K
+ * @param {K} tag
+ * @param {Attributes} [attributes]
+ * @param {...Kid} kids
+ * @returns {SVGElementTagNameMap[K]}
+ */
+export function s(tag, attributes = {}, ...kids) {
+  const node = document.createElementNS(SVG, tag);
+  fill(node, attributes, kids);
+  return node;
+}
+
+/** An exponent in raised digits. @param {number} exponent */
+export function superscript(exponent) {
+  const digits = '⁰¹²³⁴⁵⁶⁷⁸⁹';
+  const text = [...String(Math.abs(exponent))].map((d) => digits[Number(d)]).join('');
+  return exponent < 0 ? `⁻${text}` : text;
+}
+
+/**
+ * A number with at most four significant digits; whole numbers below a million in full.
+ * @param {number} value
+ */
+export function num(value) {
+  if (!Number.isFinite(value)) return String(value);
+  if (value === 0) return '0';
+  const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e6) return minus(String(value));
+  if (size >= 1e6 || size < 1e-4) {
+    const [digits = '', exponent = '0'] = value.toExponential(3).split('e');
+    return minus(`${digits.replace(/\.?0+$/, '')} × 10${superscript(Number(exponent))}`);
+  }
+  return minus(value.toPrecision(4));
+}
+
+/**
+ * Short form for a picture's labels: `decimals` places, no exponent.
+ * @param {number} value
+ * @param {number} [decimals]
+ */
+export const fixed = (value, decimals = 2) => minus((Math.abs(value) < 0.5 * 10 ** -decimals ? 0 : value).toFixed(decimals));
+
+/** All digits of a number. @param {number} value */
+export const exact = (value) => minus(Number.isInteger(value) ? grouped(value) : String(value));
+
+/** Whole number with narrow spaces between thousands. @param {number} value */
+export function grouped(value) {
+  const text = String(Math.abs(value));
+  const cut = text.length < 5 ? text : text.replace(/\B(?=(\d{3})+$)/g, '\u202f');
+  return value < 0 ? `-${cut}` : cut;
+}
+
+/** Hyphen to minus sign. @param {string} text */
+const minus = (text) => text.replace(/^-/, '−');
+
+/** @param {number} value @param {number} low @param {number} high */
+export const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
+
+/** @param {ArrayLike<number>} values */
+export function largest(values) {
+  let max = 0;
+  for (let i = 0; i < values.length; i += 1) max = Math.max(max, Math.abs(values[i] ?? 0));
+  return max;
+}
+
+/** `0 … n - 1` @param {number} n */
+export const range = (n) => Array.from({ length: n }, (_, i) => i);
+
+/**
+ * Focuses the element with this key, if it is there, without scrolling.
+ * @param {HTMLElement} host
+ * @param {string} key value of `data-key`
+ */
+export function refocus(host, key) {
+  const node = host.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  if (node instanceof HTMLElement) node.focus({ preventScroll: true });
+}
