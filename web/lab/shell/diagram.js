@@ -14,7 +14,7 @@ import { thumb } from './thumbs.js';
 /** @typedef {import('./map.js').Box} Box */
 /** @typedef {import('./map.js').Arrow} Arrow */
 
-const PAD = 12;
+const PAD = 10;
 
 /** Breaks a name into lines of at most `most` letters. @param {string} name @param {number} most */
 function lines(name, most) {
@@ -30,7 +30,7 @@ function lines(name, most) {
 
 /** Name and column of a block: from the core, or from the geometry before there is one. @param {State} state @param {string} code */
 export function blockOf(state, code) {
-  return state.info?.model.map.find((block) => block.code === code) ?? { code, name: chapterOf(state, code)?.name ?? null, column: boxOf(code).column, focus: [] };
+  return state.info?.model.map.find((block) => block.code === code) ?? { code, name: chapterOf(state, code)?.name ?? null, column: boxOf(code).column, focus: /** @type {string[]} */ ([]) };
 }
 
 /** The reference of a tensor in the chapters, for its shape. @param {State} state @param {string} name */
@@ -56,18 +56,18 @@ export function diagramView({ store, i18n }) {
   function drawBox(state, box) {
     const block = blockOf(state, box.code);
     const chapter = chapterOf(state, box.code);
-    const name = lines(pick(block.name), 20).slice(0, 2);
-    const top = box.y + 34 + name.length * 18;
-    const room = Math.min(box.y + box.height - 36 - top, 128);
+    const name = lines(pick(block.name), 17).slice(0, 2);
+    const top = box.y + 66;
+    const room = box.y + box.height - 30 - top;
     const small = thumb(box.code, chapter?.figure, box.width - 2 * PAD, room);
     const fact = small.fact ? t(small.fact.key, small.fact.values) : '';
     const { x, y, width, height } = box;
     return s('a', { class: `box c${box.column}`, href: `#${box.code.toLowerCase()}`, 'data-code': box.code, 'aria-label': `${box.code}: ${pick(block.name)}. ${fact}` },
       s('rect', { class: 'frame', x, y, width, height, rx: 6 }),
-      s('text', { class: 'code', x: x + PAD, y: y + 25 }, box.code),
-      ...name.map((line, index) => s('text', { class: 'label', x: x + PAD, y: y + 45 + index * 18 }, line)),
+      s('text', { class: 'code', x: x + PAD, y: y + 21 }, box.code),
+      ...name.map((line, index) => s('text', { class: 'label', x: x + PAD, y: y + 38 + index * 16 }, line)),
       s('g', { class: 'thumb', transform: `translate(${x + PAD} ${top})` }, ...small.nodes),
-      s('text', { class: 'fact', x: x + PAD, y: y + height - 12 }, fact));
+      s('text', { class: 'fact', x: x + PAD, y: y + height - 10 }, fact));
   }
 
   /** @param {State} state @param {Arrow} arrow */
@@ -135,7 +135,7 @@ export function diagramView({ store, i18n }) {
 /** The tools above the map: focus groups, zoom, overlay. @param {{ store: Store, i18n: I18n }} page */
 export function toolsView({ store, i18n }) {
   const { t } = i18n;
-  const [tools, map] = [need('map-tools'), need('map')];
+  const [tools, scaling, map] = [need('map-tools'), need('map-scale'), need('map')];
   let zoom = 1;
 
   /** @param {number} to */
@@ -143,7 +143,7 @@ export function toolsView({ store, i18n }) {
     zoom = Math.max(0.5, Math.min(3, Math.round(to * 4) / 4));
     map.style.width = `${zoom * 100}%`;
     map.style.height = `${zoom * 100}%`;
-    const output = tools.querySelector('output');
+    const output = scaling.querySelector('output');
     if (output) output.textContent = `${Math.round(zoom * 100)} %`;
   }
 
@@ -154,13 +154,13 @@ export function toolsView({ store, i18n }) {
 
   function draw() {
     const overlay = el('button', { type: 'button', 'data-overlay': '', onclick: () => store.set({ overlay: !store.state.overlay }) });
-    tools.replaceChildren(
-      el('span', { class: 'name', id: 'focus-name' }, t('focus.name')), ...['prefill', 'decode', 'kv', 'moe'].map(focus), el('span', { class: 'gap' }), overlay,
-      el('span', { class: 'zoom', role: 'group', 'aria-label': t('zoom.label') },
-        el('button', { type: 'button', 'aria-label': t('zoom.out'), onclick: () => scale(zoom - 0.25) }, '−'),
-        el('output', {}, `${Math.round(zoom * 100)} %`),
-        el('button', { type: 'button', 'aria-label': t('zoom.in'), onclick: () => scale(zoom + 0.25) }, '+'),
-        el('button', { type: 'button', onclick: () => scale(1) }, t('zoom.fit'))));
+    tools.replaceChildren(el('span', { class: 'name' }, t('focus.name')), ...['prefill', 'decode', 'kv', 'moe'].map(focus));
+    scaling.replaceChildren(
+      el('button', { type: 'button', 'aria-label': t('zoom.out'), onclick: () => scale(zoom - 0.25) }, '−'),
+      el('output', {}, `${Math.round(zoom * 100)} %`),
+      el('button', { type: 'button', 'aria-label': t('zoom.in'), onclick: () => scale(zoom + 0.25) }, '+'),
+      el('button', { type: 'button', onclick: () => scale(1) }, t('zoom.fit')),
+      overlay);
     mark(store.state);
   }
 
@@ -169,7 +169,7 @@ export function toolsView({ store, i18n }) {
     for (const button of /** @type {NodeListOf<HTMLElement>} */ (tools.querySelectorAll('[data-focus]'))) {
       button.setAttribute('aria-pressed', String(button.dataset.focus === state.focus));
     }
-    const overlay = tools.querySelector('[data-overlay]');
+    const overlay = scaling.querySelector('[data-overlay]');
     if (overlay) overlay.textContent = t(state.overlay ? 'overlay.off' : 'overlay.on');
   }
 

@@ -12,11 +12,11 @@
  *   at?: [number, number] }} Arrow  `tensors`: what moves along it, by tap name
  */
 
-export const SIZE = { width: 760, height: 660 };
-const BOX = 154;
+export const SIZE = { width: 628, height: 528 };
+const BOX = 130;
 const GUTTER = (SIZE.width - 8 - 4 * BOX) / 3;
-const TOP = 34;
-const BOTTOM = SIZE.height - 4;
+const TOP = 26;
+const BOTTOM = SIZE.height - 3;
 
 /** Left edge of a column. @param {number} column */
 const left = (column) => 4 + (column - 1) * (BOX + GUTTER);
@@ -34,7 +34,7 @@ function stack(column, codes, gap) {
 }
 
 /** @type {Box[]} */
-export const BOXES = [...stack(1, ['2A', '1B', '1A'], 34), ...stack(2, ['3A', '3B', '3C'], 34), ...stack(3, ['4A', '6A'], 76), ...stack(4, ['6B', '5A'], 76)];
+export const BOXES = [...stack(1, ['2A', '1B', '1A'], 28), ...stack(2, ['3A', '3B', '3C'], 28), ...stack(3, ['4A', '6A'], 56), ...stack(4, ['6B', '5A'], 56)];
 
 /** Top left corners of the column names. @type {{ column: number, x: number }[]} */
 export const COLUMNS = [1, 2, 3, 4].map((column) => ({ column, x: left(column) }));
@@ -79,8 +79,8 @@ export const ARROWS = [
   along('3A', '3B', ['2a.attn_input']),
   along('3B', '3C', ['3b.latent']),
   across('3C', '4A', ['3c.topk_ids', '3c.window_kv'], 0.5, 0.5),
-  along('4A', '6A', ['3b.latent'], -34, 'map.store'),
-  along('6A', '4A', ['6a.compressed_kv'], 34, 'map.load'),
+  along('4A', '6A', ['3b.latent'], -22, 'map.store'),
+  along('6A', '4A', ['6a.compressed_kv'], 22, 'map.load'),
   across('4A', '5A', ['4a.out'], 0.5, 0.5),
   along('5A', '6B', ['2a.streams']),
 ];

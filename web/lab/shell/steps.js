@@ -34,7 +34,9 @@ export function stepsView({ store, i18n, session }) {
   });
 
   /** @param {'step'|'play'|'pause'|'reset'} name @param {() => void} act */
-  const button = (name, act) => el('button', { type: 'button', 'data-step': name, title: t(`steps.${name}.about`), onclick: act }, icon(ICONS[name]), t(`steps.${name}`));
+  const button = (name, act) => el('button', {
+    type: 'button', 'data-step': name, 'aria-label': t(`steps.${name}`), title: `${t(`steps.${name}`)}. ${t(`steps.${name}.about`)}`, onclick: act,
+  }, icon(ICONS[name]), name === 'step' && t('steps.step'));
 
   function draw() {
     const held = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset.step;

@@ -1,6 +1,7 @@
 // The small picture in each box of the diagram: the strip of numbers that the block made for the chosen token, from the figure of its chapter.
 
 import { s } from '../dom.js';
+import { parseLabel } from './labels.js';
 
 /** @typedef {{ key: string, values: Record<string, string|number> }} Fact */
 /** @typedef {{ nodes: SVGElement[], fact: Fact|null }} Thumb */
@@ -12,6 +13,11 @@ const round = (value) => Math.round(value * 100) / 100;
 const rect = (x, y, w, hgt) => `M${round(x)} ${round(y)}h${round(w)}v${round(hgt)}h${round(-w)}z`;
 /** @param {string} name @param {string} d */
 const path = (name, d) => s('path', { class: name, d });
+
+/** Room for a label before a bar. */
+const LABEL = 24;
+/** @param {string|number} text @param {number} y */
+const word = (text, y) => s('text', { x: 0, y: round(y) }, text);
 
 /** At most `most` values: the one of largest size of each stretch, so that peaks stay. @param {number[]} values @param {number} most */
 function thin(values, most) {
@@ -66,12 +72,12 @@ const DRAW = {
       group.append(path(layer.layer === figure.layer ? 'ink' : 'pale', bars(layer.gates, each, height, 1).join('')));
       return group;
     });
-    return { nodes, fact: figure.blocked ? { key: 'fact.1bBlocked', values: {} } : { key: 'fact.1b', values: { layer: figure.layer, rows: figure.rows.length } } };
+    return { nodes, fact: { key: figure.blocked ? 'fact.1bBlocked' : 'fact.1b', values: { layer: figure.layer, rows: figure.rows.length } } };
   },
 
   '2A': (figure, width, height) => {
     const side = Math.sqrt(figure.attn.comb.length);
-    const cell = Math.min(height / side, 18);
+    const cell = Math.min(height / side, 16);
     const nodes = figure.attn.comb.map((/** @type {number} */ weight, /** @type {number} */ index) => {
       const [row, column] = [Math.floor(index / side), index % side];
       return s('rect', { class: 'ink', x: round(column * cell), y: round(row * cell), width: cell - 1, height: cell - 1, opacity: Math.max(0.06, Math.min(1, weight)).toFixed(2) });
@@ -125,12 +131,13 @@ const DRAW = {
 
   '6A': (figure, width, height) => {
     const most = Math.max(...figure.ledger.map((/** @type {any} */ line) => line.perToken), 1);
-    const step = height / Math.max(1, figure.ledger.length);
+    const step = Math.min(26, height / Math.max(1, figure.ledger.length));
     const nodes = figure.ledger.flatMap((/** @type {any} */ line, /** @type {number} */ index) => {
       const all = line.parts.reduce((/** @type {number} */ sum, /** @type {number} */ part) => sum + part, 0) || 1;
-      const long = (line.perToken / most) * width;
+      const long = (line.perToken / most) * (width - LABEL);
       const codes = long * ((line.parts[0] + line.parts[1]) / all);
-      return [path('ink', rect(0, index * step, codes, step - 3)), path('pale', rect(codes, index * step, long - codes, step - 3))];
+      const [y, thick] = [index * step, step - 6];
+      return [word(line.layer, y + thick / 2 + 4), path('ink', rect(LABEL, y, codes, thick)), path('pale', rect(LABEL + codes, y, long - codes, thick))];
     });
     return { nodes, fact: { key: 'fact.6a', values: { bytes: round(figure.perToken) } } };
   },
@@ -151,11 +158,14 @@ const DRAW = {
   },
 
   '6B': (figure, width, height) => {
-    const step = height / Math.max(1, figure.top.length);
-    const most = Math.max(...figure.top.map((/** @type {any} */ item) => item.probability), 1e-9);
-    const drawn = figure.top.map((/** @type {any} */ item, /** @type {number} */ index) => rect(0, index * step, Math.max(1, (item.probability / most) * width), Math.max(1, step - 2)));
+    const top = figure.top.slice(0, Math.max(1, Math.floor(height / 17)));
+    const step = height / Math.max(1, top.length);
+    const most = Math.max(...top.map((/** @type {any} */ item) => item.probability), 1e-9);
+    const room = width - LABEL - 4;
+    const drawn = top.map((/** @type {any} */ item, /** @type {number} */ index) => rect(LABEL + 4, index * step, Math.max(1, (item.probability / most) * room), step - 6));
+    const words = top.map((/** @type {any} */ item, /** @type {number} */ index) => word(parseLabel(item.label).show.slice(0, 4), index * step + (step - 6) / 2 + 4));
     const best = figure.top[0];
-    return { nodes: split(drawn, (index) => index === 0), fact: best ? { key: 'fact.6b', values: { token: best.label, percent: (best.probability * 100).toFixed(1) } } : null };
+    return { nodes: [...words, ...split(drawn, (index) => index === 0)], fact: best ? { key: 'fact.6b', values: { token: best.label, percent: (best.probability * 100).toFixed(1) } } : null };
   },
 };
 

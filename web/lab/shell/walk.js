@@ -45,7 +45,11 @@ export function walkView({ store, i18n }) {
       const best = step.top.slice(0, 5).map((item) => `${parseLabel(item.label).show} ${num(item.probability * 100)} %`).join(', ');
       return [el('b', {}, t('seen.made')), ` ${tokenFacts(t, step)}. `, t('seen.madeFacts', { layers: step.layers, ms: Math.round(step.seconds * 1000), best }), ' ', t('seen.madeNote')];
     }
-    if (state.source !== 'recorded' || !state.lab) return [];
+    if (!state.lab) return [];
+    if (state.source !== 'recorded') {
+      const { tokens, followed, layer } = state.lab;
+      return [el('b', {}, `${t(`source.${state.source}`)}.`), ` ${t('seen.live', { tokens: tokens.length, token: followed, layer })}`];
+    }
     const layers = [...new Set(state.recorded.map((item) => item.layer))].sort((a, b) => a - b);
     const note = [el('b', {}, t('seen.recorded')), ` ${t('seen.recordedNote')}`];
     const other = state.lab.layer !== state.layer || state.lab.followed !== tokenOf(state);
