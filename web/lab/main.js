@@ -5,7 +5,7 @@ import { el } from './dom.js';
 import { adapterView, languageChoice, themeChoice } from './shell/choices.js';
 import { diagramView, toolsView } from './shell/diagram.js';
 import { I18n } from './shell/i18n.js';
-import { need } from './shell/page.js';
+import { need, pause } from './shell/page.js';
 import { popoverView } from './shell/popover.js';
 import { promptView } from './shell/prompt.js';
 import { reportView } from './shell/report.js';
@@ -26,7 +26,17 @@ function chapterView({ store, i18n, session }) {
   let shown = '';
   /** The chapters that hold a tensor, so that the map shows where it is used. @param {State} state @param {string} tap */
   const holders = (state, tap) => (state.lab?.chapters ?? []).filter((one) => [...one.inputs, ...one.outputs].some((tensor) => tensor.name === tap)).map((one) => one.code);
-  store.show(['lab', 'block', 'live', 'source'], (state) => {
+  let waiting = false;
+  // In a task of its own, after the other views: together they would block for too long on a slow machine.
+  store.show(['lab', 'block', 'live', 'source'], async () => {
+    if (waiting) return;
+    waiting = true;
+    await pause();
+    waiting = false;
+    draw(store.state);
+  });
+  /** @param {State} state */
+  function draw(state) {
     const chapter = chapterOf(state, state.block);
     if (!chapter || !state.lab || !state.info) {
       if (!shown) host.replaceChildren(el('p', { class: 'placeholder' }, i18n.t('chapter.none')));
@@ -46,7 +56,7 @@ function chapterView({ store, i18n, session }) {
       store.set({ holding: [] });
     }
     shown = state.block;
-  });
+  }
   store.show(['busy'], ({ busy }) => host.setAttribute('aria-busy', String(busy?.key === 'busy.run' || busy?.key === 'busy.look')));
 }
 
@@ -75,9 +85,11 @@ async function begin() {
   stripView({ ...page, look });
   stepsView(page);
   rulerView({ ...page, look });
+  await pause();
   toolsView(page);
   diagramView(page);
   popoverView(page);
+  await pause();
   crumbsView(page);
   walkView(page);
   statusView(page);

@@ -62,11 +62,11 @@ export function diagramView({ store, i18n }) {
     const small = thumb(box.code, chapter?.figure, box.width - 2 * PAD, room);
     const fact = small.fact ? t(small.fact.key, small.fact.values) : '';
     const { x, y, width, height } = box;
-    return s('a', { class: `box c${box.column}`, href: `#${box.code.toLowerCase()}`, 'data-code': box.code, 'aria-label': `${box.code}: ${pick(block.name)}. ${fact}` },
+    return s('a', { class: `box c${box.column}`, href: `#${box.code.toLowerCase()}`, 'data-code': box.code },
       s('rect', { class: 'frame', x, y, width, height, rx: 6 }),
-      s('text', { class: 'code', x: x + PAD, y: y + 21 }, box.code),
-      ...name.map((line, index) => s('text', { class: 'label', x: x + PAD, y: y + 38 + index * 16 }, line)),
-      s('g', { class: 'thumb', transform: `translate(${x + PAD} ${top})` }, ...small.nodes),
+      s('text', { class: 'code', x: x + PAD, y: y + 21 }, `${box.code} `),
+      ...name.map((line, index) => s('text', { class: 'label', x: x + PAD, y: y + 38 + index * 16 }, `${line} `)),
+      s('g', { class: 'thumb', 'aria-hidden': 'true', transform: `translate(${x + PAD} ${top})` }, ...small.nodes),
       s('text', { class: 'fact', x: x + PAD, y: y + height - 10 }, fact));
   }
 

@@ -45,6 +45,9 @@ export function bytes(value) {
 /** `[23, 4, 64]`. @param {number[]} shape */
 export const shapeText = (shape) => `[${shape.join(', ')}]`;
 
+/** Lets the browser draw and answer before the next piece of work. */
+export const pause = () => new Promise((resolve) => setTimeout(resolve, 0));
+
 /**
  * Moves along a row of buttons with the arrow keys, Home and End.
  * @param {HTMLElement} row

@@ -41,8 +41,8 @@ export function rulerView({ store, i18n, look }) {
       if (layer.side === 'decoder' && layers[layer.layer - 1]?.side === 'encoder') items.push(el('li', { class: 'border', 'aria-hidden': 'true' }));
       const text = name(layer);
       items.push(el('li', {}, el('button', {
-        type: 'button', class: `lay ${layer.side}`, title: text, 'aria-label': text, 'data-layer': layer.layer, onclick: () => look({ layer: layer.layer }),
-      }, el('span', {}, layer.layer), el('i', { class: 'roles' }, ...letters(layer).map((letter) => el('b', { class: letter }, letter))))));
+        type: 'button', class: `lay ${layer.side}`, title: text, 'data-layer': layer.layer, 'data-name': text, onclick: () => look({ layer: layer.layer }),
+      }, el('span', {}, layer.layer), ' ', el('i', { class: 'roles' }, ...letters(layer).map((letter) => el('b', { class: letter }, letter))))));
     }
     list.replaceChildren(...items);
     /** @param {string} kind @param {string} key */
@@ -69,7 +69,8 @@ export function rulerView({ store, i18n, look }) {
         item.setAttribute('aria-current', 'true');
         reveal(/** @type {HTMLElement} */ (list.parentElement), item);
       } else item.removeAttribute('aria-current');
-      item.setAttribute('aria-label', idle ? t('ruler.idle', { name: item.title, token: tokenOf(state) }) : item.title);
+      const about = item.dataset.name ?? '';
+      item.title = idle ? t('ruler.idle', { name: about, token: tokenOf(state) }) : about;
     }
   }
 

@@ -59,8 +59,9 @@ export class Session {
    * @param {{ backend: 'auto'|'gpu'|'cpu', preset?: string }} options
    */
   async open(options) {
-    this.engine?.close();
+    const before = this.engine;
     this.engine = null;
+    before?.close();
     this.#store.set({ live: false, problem: null, busy: { key: 'busy.open', stage: null, done: 0, total: 0 } });
     try {
       const { Engine } = await import('../../engine.js');
@@ -74,6 +75,10 @@ export class Session {
         this.#store.set({ lost: detail?.message ?? '', news: null });
         // The next call recovers: if none is on its way, looking again is that call.
         if (!this.#store.state.busy && this.#request) this.look({}, true);
+      });
+      engine.addEventListener('died', (event) => {
+        const detail = /** @type {CustomEvent} */ (event).detail;
+        if (this.engine === engine && !this.#store.state.busy) this.#store.set({ problem: { kind: 'worker', message: detail?.message ?? '' } });
       });
       engine.addEventListener('recovered', () => this.#store.set({ lost: null, news: 'recovered', problem: null }));
       this.engine = engine;
@@ -145,7 +150,7 @@ export class Session {
   /** @param {import('../../engine.js').Lab} lab @param {number} begin */
   #take(lab, begin) {
     const source = /** @type {'gpu'|'cpu'} */ (this.engine?.info.backend ?? 'cpu');
-    this.#store.set({ lab, source, elapsed: performance.now() - begin });
+    this.#store.set({ lab, source, info: this.engine?.info ?? this.#store.state.info, elapsed: performance.now() - begin });
   }
 
   /**

@@ -54,9 +54,9 @@ export function stripView({ store, i18n, look }) {
     const text = token.kind === 'text' ? show : t(`kind.short.${token.kind}`);
     const facts = tokenFacts(t, token);
     return el('button', {
-      type: 'button', class: `tok ${kind} ${extra}`, tabindex: -1, title: facts, 'aria-label': facts, 'data-token': token.position,
+      type: 'button', class: `tok ${kind} ${extra}`, tabindex: -1, title: facts, 'data-token': token.position,
       onclick: () => look({ token: token.position }),
-    }, el('span', {}, text), el('i', {}, token.position));
+    }, el('span', {}, text), ' ', el('i', {}, token.position));
   }
 
   /** @param {Token[]} span @param {State} state */
@@ -90,9 +90,9 @@ export function stripView({ store, i18n, look }) {
     state.steps.forEach((step, index) => {
       const facts = t('strip.made', { facts: tokenFacts(t, step), ms: Math.round(step.seconds * 1000) });
       items.push(el('li', {}, el('button', {
-        type: 'button', class: `tok made ${parseLabel(step.label).kind}`, tabindex: -1, title: facts, 'aria-label': facts, 'data-made': index,
+        type: 'button', class: `tok made ${parseLabel(step.label).kind}`, tabindex: -1, title: facts, 'data-made': index,
         onclick: () => store.set({ made: index }),
-      }, el('span', {}, parseLabel(step.label).show), el('i', {}, step.position))));
+      }, el('span', {}, parseLabel(step.label).show), ' ', el('i', {}, step.position))));
     });
     for (const token of drafts) {
       const facts = token.confidence === null ? t('strip.answer', { facts: tokenFacts(t, token) })
@@ -129,6 +129,8 @@ export function stripView({ store, i18n, look }) {
     drawn = key;
     const held = list.contains(document.activeElement);
     draw(state);
+    const newest = list.querySelector(`[data-made="${state.steps.length - 1}"]`);
+    if (newest && state.made === null) reveal(scroller, /** @type {HTMLElement} */ (newest));
     if (held) /** @type {HTMLElement|null} */ (list.querySelector('[tabindex="0"]'))?.focus();
   });
 }

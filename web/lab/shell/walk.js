@@ -1,7 +1,7 @@
 // Stepping through the blocks of the chosen token, and what is being looked at: from a recording, from another place than chosen, or a decoded token.
 // On narrow screens a breadcrumb of the ten codes stands for the diagram.
 
-import { el, num } from '../dom.js';
+import { el } from '../dom.js';
 import { blockOf } from './diagram.js';
 import { parseLabel, tokenFacts } from './labels.js';
 import { icon, need } from './page.js';
@@ -23,7 +23,7 @@ export function walkView({ store, i18n }) {
   function go(state, by) {
     const code = ORDER[ORDER.indexOf(state.block) + by];
     const label = code ? t(by < 0 ? 'walk.back' : 'walk.on', { block: `${code} ${pick(blockOf(state, code).name)}` }) : t('walk.end');
-    return el('button', { type: 'button', disabled: !code, 'aria-label': label, title: label, 'data-walk': by, onclick: () => store.set({ block: code }) },
+    return el('button', { type: 'button', disabled: !code, title: label, 'data-walk': by, onclick: () => store.set({ block: code }) },
       by < 0 && icon(BACK), code ?? '–', by > 0 && icon(ON));
   }
 
@@ -42,7 +42,7 @@ export function walkView({ store, i18n }) {
   function what(state) {
     const step = state.made === null ? null : state.steps[state.made];
     if (step) {
-      const best = step.top.slice(0, 5).map((item) => `${parseLabel(item.label).show} ${num(item.probability * 100)} %`).join(', ');
+      const best = step.top.slice(0, 5).map((item) => `${parseLabel(item.label).show} ${(item.probability * 100).toFixed(2)} %`).join(', ');
       return [el('b', {}, t('seen.made')), ` ${tokenFacts(t, step)}. `, t('seen.madeFacts', { layers: step.layers, ms: Math.round(step.seconds * 1000), best }), ' ', t('seen.madeNote')];
     }
     if (!state.lab) return [];
@@ -69,7 +69,7 @@ export function crumbsView({ store, i18n }) {
         const block = blockOf(state, code);
         return el('button', {
           type: 'button', class: `crumb c${block.column}`, 'data-crumb': code, 'aria-current': code === state.block && 'true',
-          'aria-label': `${code}: ${pick(block.name)}`, onclick: () => store.set({ block: code }),
+          title: pick(block.name), onclick: () => store.set({ block: code }),
         }, code);
       }),
       el('button', {
