@@ -26,17 +26,7 @@ function chapterView({ store, i18n, session }) {
   let shown = '';
   /** The chapters that hold a tensor, so that the map shows where it is used. @param {State} state @param {string} tap */
   const holders = (state, tap) => (state.lab?.chapters ?? []).filter((one) => [...one.inputs, ...one.outputs].some((tensor) => tensor.name === tap)).map((one) => one.code);
-  let waiting = false;
-  // In a task of its own, after the other views: together they would block for too long on a slow machine.
-  store.show(['lab', 'block', 'live', 'source'], async () => {
-    if (waiting) return;
-    waiting = true;
-    await pause();
-    waiting = false;
-    draw(store.state);
-  });
-  /** @param {State} state */
-  function draw(state) {
+  store.show(['lab', 'block', 'live', 'source'], (state) => {
     const chapter = chapterOf(state, state.block);
     if (!chapter || !state.lab || !state.info) {
       if (!shown) host.replaceChildren(el('p', { class: 'placeholder' }, i18n.t('chapter.none')));
@@ -56,7 +46,7 @@ function chapterView({ store, i18n, session }) {
       store.set({ holding: [] });
     }
     shown = state.block;
-  }
+  });
   store.show(['busy'], ({ busy }) => host.setAttribute('aria-busy', String(busy?.key === 'busy.run' || busy?.key === 'busy.look')));
 }
 

@@ -41,9 +41,9 @@ export function adapterView({ store, i18n, preset }) {
   const select = /** @type {HTMLSelectElement} */ (need('preset'));
   select.addEventListener('change', () => preset(select.value));
   store.show(['info', 'live'], ({ info, live }) => {
-    const size = pick(info?.model.about[0]);
+    const about = (info?.model.about ?? []).map(pick).join(' · ');
     const name = !info ? '' : live ? `${t(`source.${info.backend}`)}${info.adapter ? `: ${info.adapter}` : ''}` : t('source.recorded');
-    line.replaceChildren(...(info ? [el('b', {}, name), ` · ${live && info.software ? `${t('adapter.software')} · ` : ''}${size}`] : [t('adapter.none')]));
+    line.replaceChildren(...(info ? [el('b', {}, name), ` · ${live && info.software ? `${t('adapter.software')} · ` : ''}${about}`] : [t('adapter.none')]));
     line.title = info ? [name, pick(info.sentence), pick(info.reason), ...info.model.about.map(pick), info.build].filter(Boolean).join('\n') : '';
     const presets = /** @type {{ name: string, about: import('../../engine.js').Text, chosen?: boolean }[]} */ (/** @type {any} */ (info)?.presets ?? []);
     choice.hidden = presets.length < 2;

@@ -149,11 +149,11 @@ export function toolsView({ store, i18n }) {
 
   /** @param {string} name */
   const focus = (name) => el('button', {
-    type: 'button', 'data-focus': name, 'aria-pressed': 'false', onclick: () => store.set({ focus: store.state.focus === name ? null : name }),
+    type: 'button', 'data-focus': name, 'aria-pressed': 'false', title: t(`focus.${name}.about`), onclick: () => store.set({ focus: store.state.focus === name ? null : name }),
   }, t(`focus.${name}`));
 
   function draw() {
-    const overlay = el('button', { type: 'button', 'data-overlay': '', onclick: () => store.set({ overlay: !store.state.overlay }) });
+    const overlay = el('button', { type: 'button', 'data-overlay': '', title: t('overlay.about'), onclick: () => store.set({ overlay: !store.state.overlay }) });
     tools.replaceChildren(el('span', { class: 'name' }, t('focus.name')), ...['prefill', 'decode', 'kv', 'moe'].map(focus));
     scaling.replaceChildren(
       el('button', { type: 'button', 'aria-label': t('zoom.out'), onclick: () => scale(zoom - 0.25) }, '−'),

@@ -56,7 +56,7 @@ export function reportView({ store, i18n, session }) {
   async function make() {
     if (session.engine) await session.look({}, true);
     const { lab, info, source, problem } = store.state;
-    if (!lab || problem) return null;
+    if (!lab || (session.engine && problem)) return null;
     const parts = lab.chapters.map((chapter) => ({ code: chapter.code, name: chapter.name, lines: chapter.checks })).concat(await measure());
     const lines = parts.flatMap((part) => part.lines);
     const picture = session.request?.picture;

@@ -48,7 +48,7 @@ export function rulerView({ store, i18n, look }) {
     /** @param {string} kind @param {string} key */
     const swatch = (kind, key) => el('span', {}, el('span', { class: `swatch ${kind}` }), t(key));
     legend.replaceChildren(
-      swatch('enc', 'ruler.legend.encoder'), swatch('dec', 'ruler.legend.decoder'), swatch('idle', 'ruler.legend.idle'),
+      swatch('enc', 'ruler.legend.encoder'), swatch('dec', 'ruler.legend.decoder'), swatch('idle', 'ruler.legend.idle'), swatch('have', 'ruler.legend.have'),
       ...['e', 'k', 'K', 'i', 't'].map((letter) => el('span', {}, el('b', {}, letter), t(`ruler.legend.${letter === 'K' ? 'global' : letter}`))),
     );
   }
@@ -58,6 +58,7 @@ export function rulerView({ store, i18n, look }) {
   /** @param {State} state */
   function mark(state) {
     const have = new Set(state.source === 'recorded' ? state.recorded.map((item) => item.layer) : []);
+    legend.classList.toggle('recorded', have.size > 0);
     for (const item of buttons()) {
       const layer = Number(item.dataset.layer);
       const current = layer === state.layer;

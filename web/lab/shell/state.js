@@ -1,5 +1,7 @@
 // What the page knows at the moment, in one place. Views subscribe to the parts they show.
 
+import { pause } from './page.js';
+
 /** @typedef {import('../../engine.js').Info} Info */
 /** @typedef {import('../../engine.js').Lab} Lab */
 /** @typedef {import('../../engine.js').Chapter} Chapter */
@@ -31,6 +33,9 @@
  * @property {boolean} overlay
  * @property {string[]} holding        blocks that hold the tensor that was pointed at
  */
+
+/** Milliseconds of work before the browser gets its turn. */
+const SLICE = 16;
 
 /** @returns {State} */
 const start = () => ({
@@ -75,11 +80,18 @@ export class Store {
     for (const { view } of this.#views) view(this.#state);
   }
 
-  #tell() {
+  /** Views that take long get a task of their own, so that the page answers in between; each sees the newest state. */
+  async #tell() {
     const changed = this.#changed;
     this.#changed = new Set();
+    let begin = performance.now();
     for (const { keys, view } of this.#views) {
-      if ([...changed].some((key) => keys.has(key))) view(this.#state);
+      if (![...changed].some((key) => keys.has(key))) continue;
+      if (performance.now() - begin > SLICE) {
+        await pause();
+        begin = performance.now();
+      }
+      view(this.#state);
     }
   }
 }

@@ -6,7 +6,7 @@ import { blockOf } from './diagram.js';
 import { parseLabel, tokenFacts } from './labels.js';
 import { icon, need } from './page.js';
 import { ORDER } from './route.js';
-import { tokenOf } from './state.js';
+import { ran, tokenOf } from './state.js';
 
 /** @typedef {import('./state.js').Store} Store */
 /** @typedef {import('./state.js').State} State */
@@ -46,15 +46,16 @@ export function walkView({ store, i18n }) {
       return [el('b', {}, t('seen.made')), ` ${tokenFacts(t, step)}. `, t('seen.madeFacts', { layers: step.layers, ms: Math.round(step.seconds * 1000), best }), ' ', t('seen.madeNote')];
     }
     if (!state.lab) return [];
+    const idle = ran(state, state.layer) ? '' : ` ${t('seen.idle', { layer: state.layer })}`;
     if (state.source !== 'recorded') {
       const { tokens, followed, layer } = state.lab;
-      return [el('b', {}, `${t(`source.${state.source}`)}.`), ` ${t('seen.live', { tokens: tokens.length, token: followed, layer })}`];
+      return [el('b', {}, `${t(`source.${state.source}`)}.`), ` ${t('seen.live', { tokens: tokens.length, token: followed, layer })}${idle}`];
     }
     const layers = [...new Set(state.recorded.map((item) => item.layer))].sort((a, b) => a - b);
     const note = [el('b', {}, t('seen.recorded')), ` ${t('seen.recordedNote')}`];
     const other = state.lab.layer !== state.layer || state.lab.followed !== tokenOf(state);
     if (other) note.push(` ${t('seen.nearest', { token: state.lab.followed, layer: state.lab.layer, layers: layers.join(', ') })}`);
-    return note;
+    return [...note, idle];
   }
 }
 
