@@ -44,6 +44,9 @@ export function adapterView({ store, i18n, preset }) {
     const about = (info?.model.about ?? []).map(pick).join(' · ');
     const name = !info ? '' : live ? `${t(`source.${info.backend}`)}${info.adapter ? `: ${info.adapter}` : ''}` : t('source.recorded');
     line.replaceChildren(...(info ? [el('b', {}, name), ` · ${live && info.software ? `${t('adapter.software')} · ` : ''}${about}`] : [t('adapter.none')]));
+    // For tests and for whoever drives the page: present as soon as an engine has answered. Failure is marked on its banner.
+    if (live) line.dataset.ready = 'true';
+    else delete line.dataset.ready;
     line.title = info ? [name, pick(info.sentence), pick(info.reason), ...info.model.about.map(pick), info.build].filter(Boolean).join('\n') : '';
     const presets = /** @type {{ name: string, about: import('../../engine.js').Text, chosen?: boolean }[]} */ (/** @type {any} */ (info)?.presets ?? []);
     choice.hidden = presets.length < 2;

@@ -26,39 +26,57 @@ export function reportView({ store, i18n, session }) {
   let report = null;
   let running = false;
 
-  /** The lines of the measurements that are not part of a chapter. @returns {Promise<Part[]>} */
+  /** A part for something that did not come to its end. @returns {Part} */
+  function broken() {
+    const { kind, message } = store.state.problem ?? { kind: 'internal', message: '' };
+    return { code: '!', name: both(t('report.broken')), lines: [{ what: both(t(`error.${kind}`)), passed: false, numbers: both(message) }] };
+  }
+
+  /**
+   * One measurement as a part of the report.
+   * @template T
+   * @param {string} key
+   * @param {(engine: import('../../engine.js').Engine) => Promise<T>} call
+   * @param {(result: T) => Part[]} tell
+   */
+  async function part(key, call, tell) {
+    if (!session.engine) return [];
+    const result = await session.ask(key, call);
+    return result === null ? [broken()] : tell(result);
+  }
+
+  /** The measurements that are not part of a chapter. @returns {Promise<Part[]>} */
   async function measure() {
-    const parts = [];
-    const parity = await session.ask('busy.parity', (engine) => engine.parity());
-    if (parity?.rows) {
-      const lines = parity.rows.map((row) => ({ what: both(t('report.tap', { tap: row.tap, layer: row.layer })), passed: row.passed, numbers: both(`NMSE ${num(row.nmse)} ≤ ${num(row.limit)}`) }));
-      parts.push({ code: 'GPU', name: both(t('report.parity')), lines });
-    }
-    const kv = await session.ask('busy.compareKv', (engine) => engine.compareKv());
-    if (kv) {
-      const numbers = both(t('report.kvNumbers', { nmse: num(kv.nmse), logit: num(kv.maxLogit) }));
-      parts.push({ code: 'KV', name: both(t('report.kv')), lines: [{ what: both(t(kv.argmaxSame ? 'report.kvSame' : 'report.kvOther')), passed: Number.isFinite(kv.nmse), numbers }] });
-    }
-    const times = await session.ask('busy.timings', (engine) => engine.timings());
-    if (times) {
-      /** @param {{ p50: number, p95: number, p99: number }} of */
-      const numbers = (of) => both(`p50 ${num(of.p50)} · p95 ${num(of.p95)} · p99 ${num(of.p99)} ms`);
-      const finite = [times.prefill, times.decode].every((of) => [of.p50, of.p95, of.p99].every(Number.isFinite));
-      parts.push({ code: 'ms', name: both(`${t('report.times')}: ${times.conditions.map(pick).join('; ')}`), lines: [
-        { what: both(t('report.prefill', { tokens: times.prefill.tokens })), passed: finite, numbers: numbers(times.prefill) },
-        { what: both(t('report.decode')), passed: finite, numbers: numbers(times.decode) },
-      ] });
-    }
-    return parts;
+    const parity = await part('busy.parity', (engine) => engine.parity(), ({ rows }) => (rows ? [{
+      code: 'GPU', name: both(t('report.parity')),
+      lines: rows.map((row) => ({ what: both(t('report.tap', { tap: row.tap, layer: row.layer })), passed: row.passed, numbers: both(`NMSE ${num(row.nmse)} ≤ ${num(row.limit)}`) })),
+    }] : []));
+    const kv = await part('busy.compareKv', (engine) => engine.compareKv(), (found) => [{
+      code: 'KV', name: both(t('report.kv')),
+      lines: [{
+        what: both(t(found.argmaxSame ? 'report.kvSame' : 'report.kvOther')), passed: Number.isFinite(found.nmse),
+        numbers: both(t('report.kvNumbers', { nmse: num(found.nmse), logit: num(found.maxLogit) })),
+      }],
+    }]);
+    /** @param {string} what @param {{ p50: number, p95: number, p99: number }} of @returns {Line} */
+    const time = (what, of) => ({
+      what: both(what), passed: [of.p50, of.p95, of.p99].every((ms) => ms > 0), numbers: both(`p50 ${num(of.p50)} · p95 ${num(of.p95)} · p99 ${num(of.p99)} ms`),
+    });
+    const times = await part('busy.timings', (engine) => engine.timings(), ({ prefill, decode, conditions }) => [{
+      code: 'ms', name: both(`${t('report.times')}: ${conditions.map(pick).join('; ')}`),
+      lines: [time(t('report.prefill', { tokens: prefill.tokens }), prefill), time(t('report.decode'), decode)],
+    }]);
+    return [...parity, ...kv, ...times];
   }
 
   /** @returns {Promise<Report|null>} */
   async function make() {
     if (session.engine) await session.look({}, true);
     const { lab, info, source, problem } = store.state;
-    if (!lab || (session.engine && problem)) return null;
-    const parts = lab.chapters.map((chapter) => ({ code: chapter.code, name: chapter.name, lines: chapter.checks })).concat(await measure());
-    const lines = parts.flatMap((part) => part.lines);
+    if (!lab) return null;
+    const chapters = lab.chapters.map((chapter) => ({ code: chapter.code, name: chapter.name, lines: chapter.checks }));
+    const parts = session.engine && problem ? [broken()] : [...chapters, ...await measure()];
+    const lines = parts.flatMap((one) => one.lines);
     const picture = session.request?.picture;
     return {
       date: new Date().toISOString(), build: info?.build ?? '', source, adapter: info?.adapter ?? '', browser: navigator.userAgent,
@@ -75,8 +93,8 @@ export function reportView({ store, i18n, session }) {
       `${t('report.prompt')}: ${of.prompt}${of.picture ? ` + ${of.picture}` : ''} (${of.tokens} token)`,
       t('report.at', { token: of.followed, layer: of.layer }), t('report.sum', { passed: of.passed, failed: of.failed }),
     ];
-    const body = of.parts.flatMap((part) => ['', `${part.code}  ${pick(part.name)}`,
-      ...part.lines.map((line) => `  ${t(line.passed ? 'report.pass' : 'report.fail').padEnd(6)} ${pick(line.what)}\n         ${pick(line.numbers)}`)]);
+    const body = of.parts.flatMap((one) => ['', `${one.code}  ${pick(one.name)}`,
+      ...one.lines.map((line) => `  ${t(line.passed ? 'report.pass' : 'report.fail').padEnd(6)} ${pick(line.what)}\n         ${pick(line.numbers)}`)]);
     return [...head, ...body, ''].join('\n');
   }
 
@@ -88,16 +106,18 @@ export function reportView({ store, i18n, session }) {
   }
 
   /** @param {Line} line */
-  const row = (line) => el('li', {}, el('span', { class: line.passed ? 'pass' : 'fail' }, t(line.passed ? 'report.pass' : 'report.fail')), el('span', {}, pick(line.what)), el('small', {}, pick(line.numbers)));
+  const row = (line) => el('li', { 'data-check': line.passed ? 'passed' : 'failed' }, el('span', { class: line.passed ? 'pass' : 'fail' }, t(line.passed ? 'report.pass' : 'report.fail')), el('span', {}, pick(line.what)), el('small', {}, pick(line.numbers)));
 
   function draw() {
     const done = report;
+    if (done) Object.assign(dialog.dataset, { checks: 'done', passed: done.passed, failed: done.failed });
+    else delete dialog.dataset.checks;
     const sum = done ? t('report.sum', { passed: done.passed, failed: done.failed }) : t(running ? 'report.running' : 'report.none');
     dialog.replaceChildren(
       el('header', {}, el('h2', { id: 'report-title' }, t('report.title')), el('span', { role: 'status', class: done ? (done.failed ? 'fail' : 'pass') : '' }, sum)),
       el('div', { class: 'body', tabindex: 0, role: 'group', 'aria-labelledby': 'report-title' },
         el('p', {}, done ? `${t(`source.${done.source}`)} · ${done.adapter} · ${t('report.at', { token: done.followed, layer: done.layer })}` : t('report.about')),
-        ...(done?.parts ?? []).flatMap((part) => [el('h3', {}, `${part.code} · ${pick(part.name)}`), el('ul', {}, ...part.lines.map(row))])),
+        ...(done?.parts ?? []).flatMap((one) => [el('h3', {}, `${one.code} · ${pick(one.name)}`), el('ul', {}, ...one.lines.map(row))])),
       el('footer', {},
         el('button', { type: 'button', class: 'primary', disabled: running, onclick: start }, t('report.again')),
         el('button', { type: 'button', disabled: !done, onclick: () => done && save('flash890-report.json', 'application/json', JSON.stringify(done, null, 1)) }, t('report.json')),
@@ -120,10 +140,14 @@ export function reportView({ store, i18n, session }) {
     dialog.showModal();
     if (!report) start();
   });
+  const button = /** @type {HTMLButtonElement} */ (need('checks-open'));
+  // Without an engine the checks of the recording can be read; while one starts, its first run is waited for.
+  store.show(['lab', 'live', 'problem', 'source'], (state) => {
+    button.disabled = !state.lab || (state.live ? state.source === 'recorded' : !state.problem);
+  });
   // A report of another prompt or place is no longer about what is shown.
   store.show(['lab'], () => {
     if (!dialog.open) report = null;
   });
   i18n.addEventListener('change', () => dialog.open && draw());
-  return { make };
 }

@@ -8,10 +8,13 @@ import { nearest, tokenOf } from './state.js';
 /** @typedef {import('./state.js').Problem} Problem */
 /** @typedef {import('./state.js').Recorded} Recorded */
 
+/** Kinds of an EngineError; the page has a sentence and a next step for each. */
+const KINDS = ['usage', 'prompt', 'picture', 'integrity', 'gpu', 'does-not-fit', 'io', 'internal', 'worker', 'csp', 'network'];
+
 /** @param {unknown} error @returns {Problem} */
 export function problemOf(error) {
   const { kind, message } = /** @type {{ kind?: string, message?: string }} */ (error ?? {});
-  return { kind: kind ?? 'internal', message: message ?? String(error) };
+  return { kind: kind && KINDS.includes(kind) ? kind : 'internal', message: message ?? String(error) };
 }
 
 /** The one conversation with the engine. */

@@ -8,8 +8,6 @@ import { chapterOf } from './state.js';
 /** @typedef {import('./state.js').State} State */
 /** @typedef {import('./i18n.js').I18n} I18n */
 
-const KINDS = ['usage', 'prompt', 'picture', 'integrity', 'gpu', 'does-not-fit', 'io', 'internal', 'worker', 'csp', 'network'];
-
 /**
  * Global KV bytes as a product: `19 936 B = 890 × 22 + 356`. An odd number of tokens leaves a group open, whose entry is not written yet.
  * @param {number} bytes
@@ -73,19 +71,25 @@ export function bannersView({ store, i18n, again }) {
   const { t, pick } = i18n;
   const host = need('banners');
 
-  /** @param {'warn'|'bad'|''} tone @param {string} title @param {string} text @param {...(Node|null)} more */
-  const banner = (tone, title, text, ...more) => el('div', { class: `banner ${tone}`, role: tone === 'bad' ? 'alert' : null }, el('b', {}, title), el('p', {}, text), ...more);
+  /** A short message is shown, a long one folds. @param {string} message */
+  function details(message) {
+    if (!message) return null;
+    return message.length > 300 ? el('details', {}, el('summary', {}, t('banner.details')), el('pre', {}, message)) : el('pre', {}, message);
+  }
 
-  /** @param {string} message */
-  const details = (message) => (message ? el('details', {}, el('summary', {}, t('banner.details')), el('pre', {}, message)) : null);
+  /** @param {'warn'|'bad'} tone @param {string} title @param {string} text @param {...(Node|null)} more */
+  const banner = (tone, title, text, ...more) => el('div', { class: `banner ${tone}`, role: tone === 'bad' ? 'alert' : null }, el('b', {}, title), el('p', {}, text), ...more);
 
   store.show(['problem', 'lost', 'news', 'info', 'live', 'busy'], (state) => {
     const items = [];
     if (state.lost !== null) items.push(banner('warn', t('banner.lost'), t('banner.lostText'), details(state.lost)));
     else if (state.problem) {
-      const kind = KINDS.includes(state.problem.kind) ? state.problem.kind : 'internal';
+      const { kind, message } = state.problem;
       const retry = el('button', { type: 'button', onclick: again }, t('banner.again'));
-      items.push(banner('bad', t(`error.${kind}`), `${t(`error.${kind}.next`)}${state.live ? '' : ` ${t('banner.recordingStays')}`}`, retry, details(`${state.problem.kind}: ${state.problem.message}`)));
+      const next = `${t(`error.${kind}.next`)}${state.live || !state.lab ? '' : ` ${t('banner.recordingStays')}`}`;
+      const notice = banner('bad', t(`error.${kind}`), next, retry, details(`${kind}: ${message}`));
+      if (!state.live) notice.dataset.ready = 'failed';
+      items.push(notice);
     }
     if (state.live && state.info?.backend === 'cpu') items.push(banner('warn', t('banner.cpu'), pick(state.info.reason)));
     const key = JSON.stringify([i18n.lang, state.lost, state.problem, state.live, state.info?.backend, state.info?.reason]);
