@@ -35,8 +35,7 @@ export function promptView({ store, i18n, run }) {
     const [count, most] = [length(), limit()];
     counter.textContent = `${grouped(count)} / ${grouped(most)}`;
     counter.classList.toggle('over', count > most);
-    text.toggleAttribute('aria-invalid', count > most);
-    if (count > most) text.setAttribute('aria-invalid', 'true');
+    text.setAttribute('aria-invalid', String(count > most));
     const sentence = count > most ? t('prompt.tooLong', { count: grouped(count), limit: grouped(most), over: grouped(count - most) })
       : refused ? t(refused.key, refused.values) : '';
     if (refusal.textContent !== sentence) refusal.textContent = sentence;
@@ -90,7 +89,10 @@ export function promptView({ store, i18n, run }) {
 
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    if (!button.disabled) run(prompt());
+    if (button.disabled) return;
+    refused = null;
+    judge();
+    run(prompt());
   });
   text.addEventListener('keydown', (event) => {
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;

@@ -89,12 +89,12 @@ export function reportView({ store, i18n, session }) {
   /** The report as text, in the language of the page. @param {Report} of */
   function text(of) {
     const head = [
-      `flash890 lab · ${of.date}`, `${t('report.build')}: ${of.build}`, `${t('report.source')}: ${t(`source.${of.source}`)} · ${of.adapter}`, of.browser,
+      `flash890 lab · ${of.date}`, `${t('report.build')}: ${of.build}`, `${t('report.source')}: ${[t(`source.${of.source}`), of.adapter].filter(Boolean).join(' · ')}`, of.browser,
       `${t('report.prompt')}: ${of.prompt}${of.picture ? ` + ${of.picture}` : ''} (${of.tokens} token)`,
       t('report.at', { token: of.followed, layer: of.layer }), t('report.sum', { passed: of.passed, failed: of.failed }),
     ];
     const body = of.parts.flatMap((one) => ['', `${one.code}  ${pick(one.name)}`,
-      ...one.lines.map((line) => `  ${t(line.passed ? 'report.pass' : 'report.fail').padEnd(6)} ${pick(line.what)}\n         ${pick(line.numbers)}`)]);
+      ...one.lines.map((line) => `  ${t(line.passed ? 'report.pass' : 'report.fail').padEnd(9)} ${pick(line.what)}\n            ${pick(line.numbers)}`)]);
     return [...head, ...body, ''].join('\n');
   }
 
@@ -116,7 +116,7 @@ export function reportView({ store, i18n, session }) {
     dialog.replaceChildren(
       el('header', {}, el('h2', { id: 'report-title' }, t('report.title')), el('span', { role: 'status', class: done ? (done.failed ? 'fail' : 'pass') : '' }, sum)),
       el('div', { class: 'body', tabindex: 0, role: 'group', 'aria-labelledby': 'report-title' },
-        el('p', {}, done ? `${t(`source.${done.source}`)} · ${done.adapter} · ${t('report.at', { token: done.followed, layer: done.layer })}` : t('report.about')),
+        el('p', {}, done ? [t(`source.${done.source}`), done.adapter, t('report.at', { token: done.followed, layer: done.layer })].filter(Boolean).join(' · ') : t('report.about')),
         ...(done?.parts ?? []).flatMap((one) => [el('h3', {}, `${one.code} · ${pick(one.name)}`), el('ul', {}, ...one.lines.map(row))])),
       el('footer', {},
         el('button', { type: 'button', class: 'primary', disabled: running, onclick: start }, t('report.again')),
