@@ -72,12 +72,12 @@ export class Store {
    */
   show(keys, view) {
     this.#views.push({ keys: new Set(keys), view });
-    view(this.#state);
+    this.#draw(view);
   }
 
   /** Calls every view, as after a change of language. */
   refresh() {
-    for (const { view } of this.#views) view(this.#state);
+    for (const { view } of this.#views) this.#draw(view);
   }
 
   /** Views that take long get a task of their own, so that the page answers in between; each sees the newest state. */
@@ -91,7 +91,16 @@ export class Store {
         await pause();
         begin = performance.now();
       }
+      this.#draw(view);
+    }
+  }
+
+  /** A view that fails leaves the others alone. @param {(state: State) => void} view */
+  #draw(view) {
+    try {
       view(this.#state);
+    } catch (error) {
+      console.error(error);
     }
   }
 }
