@@ -62,7 +62,8 @@ pub async fn compare(reference: &Reference, gpu: &GpuModel, prompt: &Prompt) -> 
     gpu.prefill_traced(&mut state, &prompt, how, &names, &mut trace).await?;
     let mut own = Recorder::new(|_, _| true);
     trace.replay(gpu.config(), &mut own);
-    let both = |(&(tap, layer), own): (&(Tap, usize), &Recorded)| Some((tap, layer, distance(own, theirs.get(tap, layer)?)));
+    let both =
+        |(&(tap, layer), own): (&(Tap, usize), &Recorded)| Some((tap, layer, distance(own, theirs.get(tap, layer)?)));
     let mut rows: Vec<Row> = (own.tensors.iter().filter_map(both))
         .map(|(tap, layer, (nmse, limit))| Row { tap: tap.name(), layer, nmse, limit, passed: nmse <= limit })
         .collect();
@@ -82,7 +83,8 @@ fn distance(own: &Recorded, theirs: &Recorded) -> (f64, f64) {
         return (if own.len() == theirs.len() { nmse(&own, &theirs) } else { f64::INFINITY }, LIMIT);
     }
     let width: usize = own.shape[1..].iter().product::<usize>().max(1);
-    let sets = |all: &[i64]| all.chunks(width).map(|row| row.iter().copied().collect::<BTreeSet<_>>()).collect::<Vec<_>>();
+    let sets =
+        |all: &[i64]| all.chunks(width).map(|row| row.iter().copied().collect::<BTreeSet<_>>()).collect::<Vec<_>>();
     let (own, theirs) = (sets(&own.i64), sets(&theirs.i64));
     let other = own.iter().zip(&theirs).filter(|(own, theirs)| own != theirs).count();
     (other as f64 / own.len().max(1) as f64, 0.0)

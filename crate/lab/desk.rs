@@ -272,7 +272,11 @@ impl Desk {
     /// [`Error::Usage`] before the first run.
     pub fn taps(&self) -> Result<Vec<TapInfo>> {
         let run = opened(&self.run)?;
-        Ok(run.seen.iter().map(|(tap, layer, tensor)| tap_info(run, tap, layer, &tensor.shape, tensor.i64.is_empty())).collect())
+        Ok(run
+            .seen
+            .iter()
+            .map(|(tap, layer, tensor)| tap_info(run, tap, layer, &tensor.shape, tensor.i64.is_empty()))
+            .collect())
     }
 
     /// One recorded tensor, with its real numbers or its indices.
@@ -349,7 +353,9 @@ impl Desk {
     /// What computes for a run.
     fn engine(&self, run: &Run) -> Engine {
         match &self.gpu {
-            Some(model) if run.model.context.kv == Precision::F32 => Engine::Gpu(Rc::new(model.with_kv(Precision::F32))),
+            Some(model) if run.model.context.kv == Precision::F32 => {
+                Engine::Gpu(Rc::new(model.with_kv(Precision::F32)))
+            }
             Some(model) => Engine::Gpu(model.clone()),
             None => Engine::Cpu(run.model.clone()),
         }
@@ -365,7 +371,12 @@ impl Desk {
     }
 
     /// Runs on the reference, and then on the GPU if there is one. A device that is lost on the way is opened again, once.
-    async fn follow(&mut self, model: Arc<Reference>, read: (Prompt, Option<Seen>), token: Option<usize>) -> Result<Run> {
+    async fn follow(
+        &mut self,
+        model: Arc<Reference>,
+        read: (Prompt, Option<Seen>),
+        token: Option<usize>,
+    ) -> Result<Run> {
         self.recover().await?;
         (self.host.tell)(Event::Progress("cpu", 0, 1));
         let mut run = Run::follow(self.checkpoint.clone(), model, self.tokenizer.clone(), read, token).await?;

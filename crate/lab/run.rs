@@ -3,6 +3,7 @@
 //! The prompt is fed in two calls: up to the followed token, and the rest. A reference gives the same bits for any way to cut, and the taps
 //! that show only a call's last row then show the followed token.
 
+use super::content::Badge;
 use super::prompt::{Request, Seen, build, cut};
 use super::record::Everything;
 pub use super::record::Tensors;
@@ -228,6 +229,11 @@ impl Run {
     pub fn accepted(&self) -> usize {
         let Some((draft, _)) = &self.draft else { return 0 };
         draft.ids.iter().zip(self.verdicts()).take_while(|&(&id, main)| id == main).count()
+    }
+
+    /// What a number read from the recorded tensors or the caches is marked with.
+    pub fn badge(&self) -> Badge {
+        if self.on_gpu { Badge::Gpu } else { Badge::CpuReference }
     }
 
     /// The prompt without what was written behind it.

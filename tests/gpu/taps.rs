@@ -7,15 +7,8 @@ use flash890::model::gpu::Trace;
 use std::collections::BTreeSet;
 
 /// What the reference alone shows: the GPU computes with the same rows as stored, weights stay in workgroup memory, the rest belongs to the head.
-const NOT_ON_THE_GPU: [Tap; 7] = [
-    Tap::Rows,
-    Tap::WindowKv,
-    Tap::CompressedKv,
-    Tap::IndexKeys,
-    Tap::AttnWeights,
-    Tap::FinalNorm,
-    Tap::Logits,
-];
+const NOT_ON_THE_GPU: [Tap; 7] =
+    [Tap::Rows, Tap::WindowKv, Tap::CompressedKv, Tap::IndexKeys, Tap::AttnWeights, Tap::FinalNorm, Tap::Logits];
 
 /// Taps that this prompt on this model does not have.
 fn optional(config: &Config, _: &Prompt) -> Vec<Tap> {
@@ -39,7 +32,8 @@ fn differs(own: &Recorded, theirs: &Recorded, limit: f64) -> Option<String> {
 /// Choices, compared as sets row by row.
 fn chooses(own: &Recorded, theirs: &Recorded) -> Option<String> {
     let width: usize = own.shape[1..].iter().product();
-    let sets = |all: &Recorded| all.i64.chunks(width).map(|row| row.iter().copied().collect()).collect::<Vec<BTreeSet<i64>>>();
+    let sets =
+        |all: &Recorded| all.i64.chunks(width).map(|row| row.iter().copied().collect()).collect::<Vec<BTreeSet<i64>>>();
     let (own, theirs) = (sets(own), sets(theirs));
     let row = (0..own.len().max(theirs.len())).find(|&row| own.get(row) != theirs.get(row))?;
     Some(format!("row {row} chooses {:?}, the reference {:?}", own.get(row), theirs.get(row)))
@@ -61,7 +55,8 @@ fn compare(name: &str, case: &str, numerics: Precision, kv: Precision, limit: f6
 
     // Traced once and for all kinds of numbers: a tap that is never shown would be judged right.
     let shown: BTreeSet<Tap> = taps.tensors.keys().map(|(tap, _)| *tap).collect();
-    let missing: Vec<Tap> = Tap::ALL.into_iter().filter(|tap| !shown.contains(tap) && !NOT_ON_THE_GPU.contains(tap)).collect();
+    let missing: Vec<Tap> =
+        Tap::ALL.into_iter().filter(|tap| !shown.contains(tap) && !NOT_ON_THE_GPU.contains(tap)).collect();
     assert_eq!(missing, optional(model.config(), &prompt), "taps that are not traced");
 
     let mut first = None;

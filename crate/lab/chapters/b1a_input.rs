@@ -125,7 +125,7 @@ fn strip(run: &Run) -> Table {
         vec![Text::new("vị trí", "position"), Text::same("id"), Text::same("token"), Text::new("độ dài", "length")];
     columns.extend(same(&["x[0]", "x[1]", "x[2]", "x[3]"]));
     let title = Text::new("Các hàng, đến token đang theo", "Rows, up to the followed token");
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let shown: Vec<usize> = (0..run.n()).filter(|&p| p < 7 || p + 6 > run.at).collect();
     let mut before = 0;
     for p in shown {

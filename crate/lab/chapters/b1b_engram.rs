@@ -215,7 +215,7 @@ fn gates(run: &Run) -> Table {
     let mut columns = vec![Text::new("lớp", "layer")];
     columns.extend((0..run.config().hc_mult).map(|lane| Text::of(format!("luồng {lane}"), format!("stream {lane}"))));
     let title = Text::new("Cổng của token đang theo", "Gates of the followed token");
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     for &layer in &run.config().engram_layer_ids {
         let row = run.seen.row(Tap::EngramGate, layer, run.at);
         table.push(std::iter::once(layer.into()).chain(row.iter().map(|&g| Cell::from(g))).collect());

@@ -5,7 +5,7 @@ mod mixing;
 use super::begin;
 use crate::blocks::tap::Tap;
 use crate::lab::again::{self, SAME, distance, narrow, rms_norm, wide, worse};
-use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
+use crate::lab::content::{Cell, Chapter, Check, Table, Tensor, Text};
 use crate::lab::figure::{Figure, MixFigure, StreamsFigure};
 use crate::lab::run::Run;
 use mixing::{ATTENTION, FFN, Mixing, Sub};
@@ -54,9 +54,9 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     let about = Text::of(format!("bốn luồng sau lớp {layer}"), format!("the streams after layer {layer}"));
     chapter.outputs.push(Tensor::new(Tap::Streams.name(), &streams, about));
     let figure = figure(run);
-    chapter.tables.push(lanes_table(&figure));
-    chapter.tables.push(comb_table(layer, ATTENTION, &figure.attn));
-    chapter.tables.push(comb_table(layer, FFN, &figure.ffn));
+    chapter.tables.push(lanes_table(run, &figure));
+    chapter.tables.push(comb_table(run, ATTENTION, &figure.attn));
+    chapter.tables.push(comb_table(run, FFN, &figure.ffn));
     if config.engram_layer_ids.contains(&layer) {
         chapter.notes.push(Text::of(
             format!("Ở lớp {layer}, Engram (1B) cộng vào bốn luồng trước khi mọi phép trộn bắt đầu."),
@@ -125,7 +125,7 @@ fn row_error(comb: &[f64], lanes: usize) -> f64 {
     comb.chunks_exact(lanes).map(|row| (row.iter().sum::<f64>() - 1.0).abs()).fold(0.0, worse)
 }
 
-fn lanes_table(figure: &StreamsFigure) -> Table {
+fn lanes_table(run: &Run, figure: &StreamsFigure) -> Table {
     let layer = figure.layer;
     let title = Text::of(
         format!("Token đang theo, hai lớp con của lớp {layer}"),
@@ -140,7 +140,7 @@ fn lanes_table(figure: &StreamsFigure) -> Table {
         Text::same("ffn post"),
         Text::new("độ dài ra", "length out"),
     ];
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let parts = [&figure.before, &figure.attn.pre, &figure.attn.post, &figure.ffn.pre, &figure.ffn.post, &figure.after];
     for lane in 0..figure.before.len() {
         let numbers = parts.iter().filter_map(|part| part.get(lane)).map(|&v| Cell::from(v));
@@ -149,7 +149,8 @@ fn lanes_table(figure: &StreamsFigure) -> Table {
     table
 }
 
-fn comb_table(layer: usize, sub: Sub, figure: &MixFigure) -> Table {
+fn comb_table(run: &Run, sub: Sub, figure: &MixFigure) -> Table {
+    let layer = run.layer;
     let lanes = figure.post.len();
     let name = sub.name;
     let title = Text::of(
@@ -159,7 +160,7 @@ fn comb_table(layer: usize, sub: Sub, figure: &MixFigure) -> Table {
     let mut columns = vec![Text::same("i \\ j")];
     columns.extend((0..lanes).map(|j| Text::same(j.to_string())));
     columns.push(Text::new("tổng hàng", "row sum"));
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let rows = figure.comb.chunks_exact(lanes.max(1));
     for (i, row) in rows.clone().enumerate() {
         let mut cells: Vec<Cell> = vec![i.into()];

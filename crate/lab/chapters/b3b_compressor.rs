@@ -192,7 +192,7 @@ fn sources(run: &Run) -> Table {
         Text::new("các lớp đọc nó", "layers that read it"),
     ];
     let title = Text::new("Các lớp nguồn sau token đang theo", "The source layers after the followed token");
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     for &layer in &config.kv_source_layers {
         let source = run.state_at.sources[layer].as_ref();
         let readers = (0..config.n_layers).filter(|&reader| config.kv_source(reader) == Some(layer));

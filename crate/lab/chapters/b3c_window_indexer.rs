@@ -5,7 +5,7 @@ mod checks;
 use super::begin;
 use crate::blocks::tap::Tap;
 use crate::config::Role;
-use crate::lab::content::{Badge, Cell, Chapter, Table, Tensor, Text};
+use crate::lab::content::{Cell, Chapter, Table, Tensor, Text};
 use crate::lab::figure::{Figure, WindowFigure};
 use crate::lab::run::Run;
 
@@ -148,7 +148,7 @@ fn ring_table(run: &Run) -> Table {
         format!("Ring of layer {}, {window} slots", run.layer),
     );
     let columns = vec![Text::same(""), Text::new("vị trí", "position"), Text::new("ô", "slot")];
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let ring = &run.state_at.windows[run.layer];
     let (oldest, newest) = (ring.positions().start, ring.positions().end.saturating_sub(1));
     for (name, position) in [
@@ -178,7 +178,7 @@ fn sources_table(run: &Run) -> Table {
         Text::new("bỏ cao nhất", "best left out"),
     ];
     let title = Text::new("Các lớp có bộ chỉ mục, tại token đang theo", "Index sources, at the followed token");
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     for &layer in &run.config().index_source_layers {
         let chosen = run.seen.index_row(Tap::TopkIds, layer, run.at);
         let scored = scored(run, layer, run.at);
@@ -213,7 +213,7 @@ fn scores_table(run: &Run, layer: usize) -> Table {
         Text::new("điểm", "score"),
         Text::new("được chọn", "chosen"),
     ];
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let chosen = run.seen.index_row(Tap::TopkIds, layer, run.at);
     let mut scored = scored(run, layer, run.at);
     scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

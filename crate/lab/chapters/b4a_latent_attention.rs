@@ -177,7 +177,7 @@ fn rotation_table(run: &Run, layer: usize) -> Table {
         Text::new("sau", "after"),
         Text::same(""),
     ];
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let tail = config.head_dim - config.rope_head_dim;
     let (before, after) = (run.seen.row(Tap::HeadsRotated, layer, 0), run.seen.row(Tap::Heads, layer, 0));
     for pair in [0, 1, 2, config.rope_head_dim / 2 - 1] {

@@ -4,7 +4,7 @@ mod checks;
 
 use super::begin;
 use crate::blocks::tap::Tap;
-use crate::lab::content::{Badge, Cell, Chapter, Table, Tensor, Text};
+use crate::lab::content::{Cell, Chapter, Table, Tensor, Text};
 use crate::lab::figure::{ExpertsFigure, Figure};
 use crate::lab::run::Run;
 
@@ -90,7 +90,7 @@ fn router_table(run: &Run, layer: usize) -> Table {
         Text::new("trọng số", "weight"),
         Text::new("được chọn", "chosen"),
     ];
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let (scores, bias) = (run.seen.row(Tap::RouterScores, layer, run.at), bias(run, layer, run.at));
     let chosen = run.seen.index_row(Tap::ExpertIds, layer, run.at);
     let weights = run.seen.row(Tap::ExpertWeights, layer, run.at);

@@ -7,7 +7,7 @@ use super::begin;
 use crate::blocks::b6a_kv_cache::Format;
 use crate::blocks::tap::Tap;
 use crate::lab::again::{turn, wide};
-use crate::lab::content::{Badge, Cell, Chapter, Table, Tensor, Text};
+use crate::lab::content::{Cell, Chapter, Table, Tensor, Text};
 use crate::lab::figure::Figure;
 use crate::lab::run::Run;
 use crate::numerics::{e2m1, e4m3, quant};
@@ -136,7 +136,7 @@ fn ledger(run: &Run) -> Table {
         format!("Sổ byte sau prompt {} token, đếm trong bộ đệm", run.prompt.len()),
         format!("Bytes after the prompt of {} tokens, counted in the cache", run.prompt.len()),
     );
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let mut sums = [0usize; 6];
     let mut per_token = 0.0;
     for &layer in &run.config().kv_source_layers {
@@ -185,7 +185,7 @@ fn entry_bytes(run: &Run, layer: usize) -> Option<Table> {
         Text::new("số gốc [0]", "exact [0]"),
         Text::same("[1]"),
     ];
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let (groups, exact) = (config.head_dim / quant::KV4_GROUP, rotated(run, layer, entry));
     for group in [0, 1, groups - 1] {
         let scale = source.entries.scales[entry * groups + group];

@@ -6,7 +6,7 @@ use super::begin;
 use crate::blocks::b6b_head_dspark::Draft;
 use crate::blocks::tap::Tap;
 use crate::lab::again;
-use crate::lab::content::{Badge, Cell, Chapter, Table, Tensor, Text};
+use crate::lab::content::{Cell, Chapter, Table, Tensor, Text};
 use crate::lab::figure::{DraftFigure, DraftToken, Figure, HeadFigure};
 use crate::lab::labels;
 use crate::lab::run::Run;
@@ -78,7 +78,7 @@ fn top_table(run: &Run) -> Table {
         Text::same("logit"),
         Text::new("xác suất", "probability"),
     ];
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let top = labels::candidates(&run.tokenizer, run.config(), run.seen.row(Tap::Logits, 0, 0), 5);
     for (rank, token) in top.into_iter().enumerate() {
         let numbers = [Cell::from(token.logit), Cell::from(token.probability)];
@@ -103,7 +103,7 @@ fn draft_table(run: &Run) -> Option<Table> {
         Text::new("tự tin", "confidence"),
         Text::new("mạng chính chọn", "main network chose"),
     ];
-    let mut table = Table::new(title, Badge::CpuReference, columns);
+    let mut table = Table::new(title, run.badge(), columns);
     let accepted = run.accepted();
     for (i, token) in draft_tokens(run, draft).into_iter().enumerate() {
         table.push(vec![

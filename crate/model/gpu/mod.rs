@@ -115,18 +115,7 @@ impl GpuModel {
             .map(|(which, &layer)| (layer, Hash::of(&checkpoint.engram, which)))
             .collect();
         progress(parts, parts, "");
-        Ok(GpuModel {
-            context,
-            gpu,
-            embed,
-            layers,
-            head,
-            drafter,
-            hashes,
-            pipelines: Rc::default(),
-            input,
-            checkpoint,
-        })
+        Ok(GpuModel { context, gpu, embed, layers, head, drafter, hashes, pipelines: Rc::default(), input, checkpoint })
     }
 
     /// The model's config.

@@ -67,7 +67,8 @@ impl Traced {
         match tap {
             // All streams are equal there.
             Tap::Embedding => {
-                let rows: Vec<f32> = self.values.chunks_exact(row).flat_map(|row| &row[..config.dim]).copied().collect();
+                let rows: Vec<f32> =
+                    self.values.chunks_exact(row).flat_map(|row| &row[..config.dim]).copied().collect();
                 f32s(&[n, config.dim], &rows);
             }
             Tap::Streams => f32s(&[n, lanes, config.dim], &self.values),
