@@ -69,7 +69,7 @@ impl GpuModel {
         layers.encode(&mut encoder);
         last.plan.encode(&mut encoder);
         let word = readback::bytes_after(&self.gpu, encoder, &last.chosen).await?;
-        state.position += 1;
+        state.advance(start + 1);
         match word.first_chunk().map_or(NOT_FINITE, |&word| u32::from_le_bytes(word)) {
             NOT_FINITE => Err(self.first_not_finite(&layers, 1, 1).await),
             id => Ok(id),

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Gpu, Plan, readback};
 use crate::kernels::cache::GpuPlane;
 use crate::kernels::call::Call;
+use crate::numerics::ops::argmax;
 use crate::numerics::precision::Precision;
 use std::rc::Rc;
 
@@ -79,7 +80,7 @@ impl GpuModel {
         let pre = readback::f32s(&self.gpu, &scratch.pre_ffn).await?;
         let mut x = hyper::collapse(config, &streams, &pre, block);
         self.context.numerics.round(&mut x);
-        Ok(Some(head::correct(&drafter.rest, anchor, &x, base_logits)))
+        Ok(Some(head::correct(&drafter.rest, anchor, &x, base_logits, &mut |_, logits| argmax(logits) as u32)))
     }
 
     /// The plan of a draft block, recorded on first use. It binds rings and weights, which never move.
