@@ -12,9 +12,11 @@ mod scratch;
 mod state;
 mod tail;
 mod transfer;
+mod verify;
 mod vision;
 mod weights;
 
+pub use draft::Proposal;
 pub use state::GpuState;
 
 use crate::blocks::b1a_input::Prompt;

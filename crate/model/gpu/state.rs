@@ -4,6 +4,7 @@ use super::decode::LastRow;
 use super::draft::Drafting;
 use super::record::Part;
 use super::scratch::Scratch;
+use super::verify::EveryRow;
 use crate::blocks::b6a_kv_cache::{Format, Plane};
 use crate::config::Config;
 use crate::error::Result;
@@ -53,6 +54,7 @@ pub struct GpuState {
     /// Heads of all rows and of the last row, by capacity. They bind no cache, so they outlive its growth.
     pub(super) heads: BTreeMap<usize, Rc<Plan>>,
     pub(super) last_rows: BTreeMap<usize, Rc<LastRow>>,
+    pub(super) every_rows: BTreeMap<usize, Rc<EveryRow>>,
     /// What DSpark keeps, if the checkpoint has it.
     pub(super) drafting: Option<Drafting>,
     /// Position of the oldest row in the rings of the layers after the last KV source: a tail leaves older ones out (section 4.5a).
@@ -101,6 +103,7 @@ impl GpuState {
             plans: BTreeMap::new(),
             heads: BTreeMap::new(),
             last_rows: BTreeMap::new(),
+            every_rows: BTreeMap::new(),
             drafting: Drafting::new(gpu, config, kv, slots)?,
             decoder_oldest: 0,
             encoder_oldest: 0,
