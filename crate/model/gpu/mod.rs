@@ -70,7 +70,7 @@ pub struct GpuModel {
     hashes: Vec<(usize, Hash)>,
     pipelines: RefCell<Pipelines>,
     input: Input,
-    checkpoint: Arc<Checkpoint>,
+    pub(super) checkpoint: Arc<Checkpoint>,
 }
 
 /// What pictures need: the learned rows that frame them, which stay on the CPU, and the vision tower.
