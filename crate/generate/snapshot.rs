@@ -353,3 +353,7 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "snapshot_tests.rs"]
+mod tests;
