@@ -98,12 +98,12 @@ impl Session {
     /// # Errors
     /// As [`GpuModel::reload`](crate::model::gpu::GpuModel::reload) and [`Self::feed`].
     pub(super) async fn recover(&mut self) -> Result<()> {
-        if let Engine::Gpu(model) = &self.model {
-            if model.lost().is_some() {
-                let reloaded = model.reload().await;
-                self.model = Engine::Gpu(Rc::new(self.keep(reloaded)?));
-                self.in_flight = true;
-            }
+        if let Engine::Gpu(model) = &self.model
+            && model.lost().is_some()
+        {
+            let reloaded = model.reload().await;
+            self.model = Engine::Gpu(Rc::new(self.keep(reloaded)?));
+            self.in_flight = true;
         }
         if !self.in_flight {
             return Ok(());
