@@ -255,6 +255,13 @@ impl GenerateArgs {
             format!("trả lời: {answered} token, {decode_seconds:.2} giây, {wrote} token/giây; kết thúc vì {vi}"),
             format!("answer: {answered} tokens, {decode_seconds:.2} s, {wrote} tokens/s; ended by {en}"),
         );
+        if usage.reused_tokens > 0 {
+            let reused = usage.reused_tokens;
+            console.notice(
+                format!("dùng lại: {reused} token đã đọc từ trước"),
+                format!("reused: {reused} tokens that were read before"),
+            );
+        }
         if usage.drafted_tokens > 0 {
             let (drafted, accepted, rounds) = (usage.drafted_tokens, usage.accepted_tokens, usage.rounds);
             let per_round = usage.decode_steps as f64 / rounds as f64;

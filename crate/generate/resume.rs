@@ -1,7 +1,7 @@
 //! What a session does besides going forward: back, again, and two ways.
 
-use super::prompt::Picture;
-use super::session::{Clock, Session, count};
+use super::prompt::{Picture, count};
+use super::session::{Clock, Session};
 use super::usage::Usage;
 use crate::blocks::b1a_input::Prompt;
 use crate::model::{Engine, Prefill};

@@ -150,7 +150,8 @@ impl Session {
         let position = state.position();
         let rest = sequence.piece(position..last, model.config().dim);
         let sequence = sequence.piece(0..position, model.config().dim);
-        let (in_flight, broken, usage) = (false, false, Usage::default());
+        let (in_flight, broken) = (false, false);
+        let usage = Usage { reused_tokens: position, ..Usage::default() };
         let mut session =
             Session { model, tokenizer, state, sequence, logits, unfed, speculation, in_flight, broken, usage };
         if !rest.is_empty() {

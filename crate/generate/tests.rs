@@ -162,6 +162,11 @@ fn errors_are_never_empty_answers() {
     assert!(matches!(block_on(session.feed(&[], &[], Prefill::default(), &|| 0.0)), Err(Error::Prompt(_))));
     let picture = block_on(session.feed(&[Piece::Image(0)], &[], Prefill::default(), &|| 0.0));
     assert!(matches!(picture, Err(Error::Prompt(_))));
+    // An id that does not exist, in the second chunk: the first has not been fed either.
+    let alien = [Piece::Ids(vec![1, 2, 3, u32::MAX])];
+    let how = Prefill { chunk: 2, ..Prefill::default() };
+    assert!(matches!(block_on(session.feed(&alien, &[], how, &|| 0.0)), Err(Error::Prompt(_))));
+    assert!(session.ids().is_empty());
     feed(&mut session, "a").unwrap();
     assert!(matches!(answer(&mut session, 0, &[]), Err(Error::Usage(_))));
     assert!(matches!(answer(&mut session, 1, &[""]), Err(Error::Prompt(_))));

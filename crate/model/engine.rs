@@ -4,7 +4,7 @@
 //! on their thread.
 
 use super::gpu::{GpuModel, GpuState};
-use super::reference::{Output, Prefill, Reference};
+use super::reference::{Output, Prefill, Reference, check_prompt};
 use super::replay::{check_rewind, replay_from};
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::b6a_kv_cache::State;
@@ -112,6 +112,14 @@ impl Engine {
             Engine::Cpu(model) => EngineState::Cpu(Box::new(model.state())),
             Engine::Gpu(model) => EngineState::Gpu(Box::new(model.state()?)),
         })
+    }
+
+    /// What can be wrong with a prompt that follows `position` tokens, before any of it is fed in pieces.
+    ///
+    /// # Errors
+    /// [`Error::Prompt`] as [`Reference::prefill`].
+    pub fn check(&self, position: usize, prompt: &Prompt) -> Result<()> {
+        check_prompt(self.config(), position, prompt, self.config().vision.is_some())
     }
 
     /// Feeds a prompt; returns the logits of the last row, or of all that ran through the decoder.
