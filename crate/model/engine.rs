@@ -4,7 +4,8 @@
 //! on their thread.
 
 use super::gpu::{GpuModel, GpuState};
-use super::reference::{Output, Prefill, Reference};
+use super::reference::{Output, Prefill, Reference, check_prompt};
+use super::replay::{check_rewind, replay_from};
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::b6a_kv_cache::State;
 use crate::blocks::tap::Silent;
@@ -17,6 +18,7 @@ use crate::kernels::call::Call;
 use crate::kernels::linear::{self, GpuMatrix};
 use crate::numerics::linear::Matrix;
 use crate::numerics::precision::Precision;
+use crate::weights::Checkpoint;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -112,6 +114,14 @@ impl Engine {
         })
     }
 
+    /// What can be wrong with a prompt that follows `position` tokens, before any of it is fed in pieces.
+    ///
+    /// # Errors
+    /// [`Error::Prompt`] as [`Reference::prefill`].
+    pub fn check(&self, position: usize, prompt: &Prompt) -> Result<()> {
+        check_prompt(self.config(), position, prompt, self.config().vision.is_some())
+    }
+
     /// Feeds a prompt; returns the logits of the last row, or of all that ran through the decoder.
     ///
     /// # Errors
@@ -120,7 +130,7 @@ impl Engine {
         match (self, state) {
             (Engine::Cpu(model), EngineState::Cpu(state)) => model.prefill(state, prompt, how, &mut Silent).await,
             (Engine::Gpu(model), EngineState::Gpu(state)) => model.prefill(state, prompt, how).await,
-            _ => Err(Error::Usage("a sequence's state belongs to another engine than the one that is asked".into())),
+            _ => Err(foreign()),
         }
     }
 
@@ -130,6 +140,90 @@ impl Engine {
     /// As [`Self::prefill`].
     pub async fn decode(&self, state: &mut EngineState, id: u32) -> Result<Vec<f32>> {
         Ok(self.prefill(state, &Prompt::text(vec![id]), Prefill::default()).await?.logits)
+    }
+
+    /// Goes back to the first `position` tokens of `sequence`, which the state carries (section 10.8); window rows that are gone are made again.
+    ///
+    /// # Errors
+    /// As [`Reference::rewind`] and [`GpuModel::rewind`].
+    pub async fn rewind(&self, state: &mut EngineState, sequence: &Prompt, position: usize) -> Result<()> {
+        match (self, state) {
+            (Engine::Cpu(model), EngineState::Cpu(state)) => model.rewind(state, sequence, position).await,
+            (Engine::Gpu(model), EngineState::Gpu(state)) => model.rewind(state, sequence, position).await,
+            _ => Err(foreign()),
+        }
+    }
+
+    /// A state whose global KV alone is there, for at least `position` tokens of `sequence`: rings and open groups are made again, up to
+    /// `position` (section 4.3).
+    ///
+    /// # Errors
+    /// As [`Self::rewind`] and [`Self::upload`].
+    pub async fn restore(&self, mut state: State, sequence: &Prompt, position: usize) -> Result<EngineState> {
+        match self {
+            Engine::Cpu(model) => {
+                model.rewind(&mut state, sequence, position).await?;
+                Ok(EngineState::Cpu(Box::new(state)))
+            }
+            Engine::Gpu(model) => {
+                check_rewind(model.config(), state.position, sequence, position)?;
+                let mut state = model.upload(&state).await?;
+                model.replay(&mut state, sequence, replay_from(model.config(), position)..position).await?;
+                Ok(EngineState::Gpu(Box::new(state)))
+            }
+        }
+    }
+
+    /// Where the weights come from.
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
+        match self {
+            Engine::Cpu(model) => &model.checkpoint,
+            Engine::Gpu(model) => &model.checkpoint,
+        }
+    }
+
+    /// Roundings between operations, and of the caches.
+    pub fn precision(&self) -> (Precision, Precision) {
+        let context = match self {
+            Engine::Cpu(model) => &model.context,
+            Engine::Gpu(model) => &model.context,
+        };
+        (context.numerics, context.kv)
+    }
+
+    /// A copy of a sequence's state.
+    ///
+    /// # Errors
+    /// As [`Self::state`].
+    pub async fn fork(&self, state: &EngineState) -> Result<EngineState> {
+        match (self, state) {
+            (Engine::Cpu(_), EngineState::Cpu(state)) => Ok(EngineState::Cpu(state.clone())),
+            (Engine::Gpu(model), EngineState::Gpu(state)) => Ok(EngineState::Gpu(Box::new(model.fork(state).await?))),
+            _ => Err(foreign()),
+        }
+    }
+
+    /// The state in main memory, byte for byte.
+    ///
+    /// # Errors
+    /// As [`GpuModel::download`].
+    pub async fn download(&self, state: &EngineState) -> Result<State> {
+        match (self, state) {
+            (Engine::Cpu(_), EngineState::Cpu(state)) => Ok(state.as_ref().clone()),
+            (Engine::Gpu(model), EngineState::Gpu(state)) => model.download(state).await,
+            _ => Err(foreign()),
+        }
+    }
+
+    /// A state from main memory, wherever this engine keeps its own.
+    ///
+    /// # Errors
+    /// As [`GpuModel::upload`].
+    pub async fn upload(&self, state: State) -> Result<EngineState> {
+        match self {
+            Engine::Cpu(_) => Ok(EngineState::Cpu(Box::new(state))),
+            Engine::Gpu(model) => Ok(EngineState::Gpu(Box::new(model.upload(&state).await?))),
+        }
     }
 
     /// Runs a picture's patches through the vision tower: rows for its IMAGE positions `[cells, dim]`.
@@ -142,6 +236,10 @@ impl Engine {
             Engine::Gpu(model) => model.image_rows(patches).await,
         }
     }
+}
+
+pub(crate) fn foreign() -> Error {
+    Error::Usage("a sequence's state belongs to another engine than the one that is asked".into())
 }
 
 /// Seconds that three products of one token take on each side: how `auto` decides about an adapter whose shaders run on the processor.
