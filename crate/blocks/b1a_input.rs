@@ -50,6 +50,26 @@ impl Prompt {
         self.ids.is_empty()
     }
 
+    /// Appends another prompt.
+    pub fn append(&mut self, other: &Prompt) {
+        self.ids.extend(&other.ids);
+        self.types.extend(&other.types);
+        self.image_rows.extend(&other.image_rows);
+    }
+
+    /// Positions `range` as a prompt of their own; rows of pictures have `dim` elements.
+    pub fn piece(&self, range: std::ops::Range<usize>, dim: usize) -> Prompt {
+        let images = |types: &[TokenType]| types.iter().filter(|&&t| t == TokenType::Image).count() * dim;
+        // A sequence that came from a snapshot may have lost its rows.
+        let first = images(&self.types[..range.start]).min(self.image_rows.len());
+        let last = (first + images(&self.types[range.clone()])).min(self.image_rows.len());
+        Prompt {
+            ids: self.ids[range.clone()].to_vec(),
+            types: self.types[range].to_vec(),
+            image_rows: self.image_rows[first..last].to_vec(),
+        }
+    }
+
     /// Appends text.
     pub fn push_text(&mut self, ids: &[u32]) {
         self.ids.extend(ids);

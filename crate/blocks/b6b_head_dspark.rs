@@ -21,7 +21,6 @@ use super::layer::{Layer, Rows, collapse_and_norm};
 use super::tap::Silent;
 use crate::image::TokenType;
 use crate::numerics::linear::Matrix;
-use crate::numerics::ops::argmax;
 use crate::numerics::precision::Precision;
 
 /// Weights of the head.
@@ -99,7 +98,7 @@ pub fn seed(context: &Context, drafter: &Drafter, rings: &mut [Ring], taps: &[f3
 }
 
 /// Drafts after `anchor`, the token chosen for the position that follows the rings' newest (section 10.6). Changes nothing.
-/// `embedding` maps ids to rows `[ids, dim]`.
+/// `embedding` maps ids to rows `[ids, dim]`; `choose` picks a token from its number in the block and its logits.
 pub fn draft(
     context: &Context,
     drafter: &Drafter,
@@ -107,6 +106,7 @@ pub fn draft(
     rings: &[Ring],
     anchor: u32,
     embedding: impl Fn(&[u32]) -> Vec<f32>,
+    choose: &mut dyn FnMut(usize, &[f32]) -> u32,
 ) -> Draft {
     let config = &context.config;
     let block = config.dspark_block_size;
@@ -122,7 +122,7 @@ pub fn draft(
     let mut normed = x.clone();
     context.norm_rows(&mut normed, &drafter.norm);
     let base_logits = head.head.matmul(&normed, block);
-    correct(drafter, anchor, &x, base_logits)
+    correct(drafter, anchor, &x, base_logits, choose)
 }
 
 /// One stage over the block: window attention on the ring and on all of the block, both ways.
@@ -147,7 +147,13 @@ fn run_stage(context: &Context, stage: &Layer, ring: &Ring, rows: &mut Rows, lay
 }
 
 /// The sequential part: each token's logits are corrected by the token before it. `x` `[b, dim]` is the state before the norm.
-pub(crate) fn correct(drafter: &Drafter, anchor: u32, x: &[f32], base_logits: Vec<f32>) -> Draft {
+pub(crate) fn correct(
+    drafter: &Drafter,
+    anchor: u32,
+    x: &[f32],
+    base_logits: Vec<f32>,
+    choose: &mut dyn FnMut(usize, &[f32]) -> u32,
+) -> Draft {
     let (vocab, rank) = (drafter.markov_embed.rows(), drafter.markov_embed.cols());
     let block = base_logits.len() / vocab;
     let mut out = Draft {
@@ -163,7 +169,7 @@ pub(crate) fn correct(drafter: &Drafter, anchor: u32, x: &[f32], base_logits: Ve
         drafter.markov_embed.decode_row(before as usize, &mut e);
         let mut logits = drafter.markov_head.matvec(&e);
         logits.iter_mut().zip(base).for_each(|(l, b)| *l += b);
-        before = argmax(&logits) as u32;
+        before = choose(out.ids.len(), &logits);
         out.ids.push(before);
         out.confidence.push(drafter.confidence.matvec(&[x, &e].concat())[0]);
         out.logits.extend(logits);

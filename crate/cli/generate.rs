@@ -7,7 +7,7 @@ use super::{devices, model};
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::context::Context;
 use crate::config::Config;
-use crate::generate::{Answer, Finish, Limits, Picture, Sampler, Sampling, Session, prompt};
+use crate::generate::{Answer, Finish, Limits, Picture, Sampler, Sampling, Session, Speculation, prompt};
 use crate::image;
 use crate::model::Prefill;
 use crate::numerics::precision::Precision;
@@ -84,6 +84,13 @@ pub(super) struct GenerateArgs {
     /// Prompt rows that run through the decoder: `all`, or the last N (faster; exact only for large N).
     #[arg(long, value_name = "all|N", default_value = "all", value_parser = options::decoder_tail)]
     decoder_tail: DecoderTail,
+    /// Do not let the checkpoint's drafter propose tokens. The answer is the same, one token at a time.
+    #[arg(long)]
+    no_dspark: bool,
+    /// Verify drafted tokens as long as the chance that they all survive is at least P.
+    #[arg(long, value_name = "P", default_value_t = Speculation::default().confidence, conflicts_with = "no_dspark")]
+    #[arg(value_parser = options::share)]
+    dspark_confidence: f32,
     /// Print one JSON object at the end instead of the text as it comes.
     #[arg(long)]
     json: bool,
@@ -95,7 +102,7 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
         return Ok(true);
     }
     args.adapter.check(args.backend)?;
-    let mut sampler = Sampler::new(args.sampling())?;
+    let sampler = Sampler::new(args.sampling())?;
     StopStrings::new(&args.stop)?;
     let text = read_prompt(&args.prompt)?;
 
@@ -107,6 +114,7 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     let context = Context::new(&config, args.numerics.into(), args.kv.into());
     let engine = args.adapter.load(args.backend, &checkpoint, context, console)?;
     let mut session = Session::new(engine, tokenizer)?;
+    session.speculate((!args.no_dspark).then_some(Speculation { confidence: args.dspark_confidence }));
 
     let begin = Instant::now();
     let clock = || begin.elapsed().as_secs_f64();
@@ -118,7 +126,7 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
 
     let limits = Limits { max_tokens: args.max_tokens as usize, stop: args.stop.clone() };
     let mut closed = None;
-    let answer = block_on(session.generate(&mut sampler, &limits, &clock, &mut |text| {
+    let answer = block_on(session.generate(&sampler, &limits, &clock, &mut |text| {
         let printed = if args.json || text.is_empty() { Ok(()) } else { console.print(text) };
         match printed {
             Ok(()) => ControlFlow::Continue(()),
@@ -205,6 +213,16 @@ impl GenerateArgs {
             format!("trả lời: {answered} token, {decode_seconds:.2} giây, {wrote} token/giây; kết thúc vì {vi}"),
             format!("answer: {answered} tokens, {decode_seconds:.2} s, {wrote} tokens/s; ended by {en}"),
         );
+        if usage.drafted_tokens > 0 {
+            let (drafted, accepted, rounds) = (usage.drafted_tokens, usage.accepted_tokens, usage.rounds);
+            let per_round = usage.decode_steps as f64 / rounds as f64;
+            console.notice(
+                format!("DSpark: nháp {drafted} token, nhận {accepted}; {rounds} lượt, {per_round:.2} token mỗi lượt"),
+                format!(
+                    "DSpark: {drafted} tokens drafted, {accepted} accepted; {rounds} rounds, {per_round:.2} tokens each"
+                ),
+            );
+        }
         let (global, tokens) = (grouped(state.kv_bytes() as u64), state.position());
         let rings = size(state.ring_bytes() as u64);
         let (numerics, kv) = (Precision::from(self.numerics).name(), Precision::from(self.kv).name());

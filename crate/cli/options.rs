@@ -36,3 +36,8 @@ pub(super) fn decoder_tail(value: &str) -> Result<DecoderTail, String> {
         _ => Err("needed `all` or a number of rows, at least 1".into()),
     }
 }
+
+/// A probability.
+pub(super) fn share(value: &str) -> Result<f32, String> {
+    value.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "needed a number from 0 to 1".into())
+}

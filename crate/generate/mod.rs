@@ -1,10 +1,14 @@
 //! From a loaded model to text: prompts and pictures in, tokens chosen, text out piece by piece.
 //!
-//! Reading order: [`sampler`] (logits to a token), [`prompt`] (text and pictures to prompt pieces), [`session`] (the loop), [`usage`] (what it took).
+//! Reading order: [`sampler`] (logits to a token), [`prompt`] (text and pictures to prompt pieces), [`speculate`] (several tokens at once),
+//! [`session`] (the loop), [`resume`] (what a session keeps, goes back to and copies), [`snapshot`] (a session as a file), [`usage`] (what it took).
 
 pub mod prompt;
+mod resume;
 pub mod sampler;
 pub mod session;
+pub mod snapshot;
+pub mod speculate;
 pub mod usage;
 
 #[cfg(test)]
@@ -13,4 +17,5 @@ mod tests;
 pub use prompt::Picture;
 pub use sampler::{Sampler, Sampling};
 pub use session::{Answer, Clock, Finish, Limits, Session};
+pub use speculate::Speculation;
 pub use usage::Usage;

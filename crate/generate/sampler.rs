@@ -1,10 +1,11 @@
 //! Logits to a token.
 //!
-//! Softmax runs in f64 over the f32 logits, with an exponential from `libm` and a generator of our own: the same seed gives the same tokens on
-//! every machine, in the browser too.
+//! A draw is an argmax over logits with noise that a hash of seed, position and token gives ([`gumbel`]): the same seed gives the same tokens
+//! however they are computed, on the GPU or here, one by one or several verified at once. Which tokens top-p keeps is decided in f64, with an
+//! exponential from `libm`.
 
+use crate::numerics::gumbel::{self, COLDEST};
 use crate::numerics::ops::argmax;
-use crate::numerics::rng::Pcg64;
 use crate::{Error, Result};
 
 /// How a token is chosen.
@@ -14,7 +15,7 @@ pub struct Sampling {
     pub temperature: f64,
     /// Only the smallest set of tokens with at least this probability together is drawn from; 1 keeps all.
     pub top_p: f64,
-    /// Seed of the generator. Greedy choice draws nothing.
+    /// Seed of the noise. Greedy choice draws nothing.
     pub seed: u64,
 }
 
@@ -35,44 +36,55 @@ impl Sampling {
     }
 }
 
-/// Chooses tokens, one after the other.
+/// Chooses tokens.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     sampling: Sampling,
-    /// [`Pcg64::new`] of the seed: the stream of NumPy's `default_rng(seed)`. One 64-bit draw per token.
-    rng: Pcg64,
 }
 
 impl Sampler {
-    /// A sampler at the beginning of its seed's stream.
+    /// A sampler with these settings.
     ///
     /// # Errors
     /// As [`Sampling::check`].
     pub fn new(sampling: Sampling) -> Result<Self> {
         sampling.check()?;
-        Ok(Sampler { sampling, rng: Pcg64::new(sampling.seed) })
+        Ok(Sampler { sampling })
     }
 
-    /// Chooses the id of one of `logits` `[vocab]`.
+    /// Temperature as the noise's sum has it.
+    pub fn temperature(&self) -> f32 {
+        self.sampling.temperature as f32
+    }
+
+    /// Seed of the noise.
+    pub fn seed(&self) -> u64 {
+        self.sampling.seed
+    }
+
+    /// Whether the choice is an argmax over all logits, with or without noise. Top-p orders them first.
+    pub fn is_argmax(&self) -> bool {
+        self.temperature() < COLDEST || self.sampling.top_p >= 1.0
+    }
+
+    /// Chooses the id of one of `logits` `[vocab]` for the token at `position`.
     ///
     /// # Errors
     /// [`Error::Usage`] if there are no logits, [`Error::NotFiniteActivation`] if one is NaN or positive infinity, or all are negative infinity.
-    pub fn sample(&mut self, logits: &[f32]) -> Result<u32> {
+    pub fn sample(&self, logits: &[f32], position: usize) -> Result<u32> {
         let largest = largest(logits)?;
-        if self.sampling.temperature == 0.0 {
+        let (temperature, seed) = (self.temperature(), self.sampling.seed);
+        if temperature < COLDEST {
             return Ok(argmax(logits) as u32);
         }
-        let candidates = self.candidates(logits, largest);
-        let total: f64 = candidates.iter().map(|&(_, weight)| weight).sum();
-        let mut left = self.unit() * total;
-        for &(id, weight) in &candidates {
-            left -= weight;
-            if left < 0.0 {
-                return Ok(id);
-            }
+        if self.is_argmax() {
+            return Ok(gumbel::choose(logits, temperature, seed, position as u32));
         }
-        // Rounding may leave a sliver behind the last one.
-        Ok(candidates.last().map_or(0, |&(id, _)| id))
+        let mut masked = vec![f32::NEG_INFINITY; logits.len()];
+        for (id, _) in self.candidates(logits, largest) {
+            masked[id as usize] = logits[id as usize];
+        }
+        Ok(gumbel::choose(&masked, temperature, seed, position as u32))
     }
 
     /// The tokens that top-p keeps, most probable first, of equals the lower id first, with `exp((logit - largest) / temperature)`.
@@ -90,11 +102,6 @@ impl Sampler {
             candidates.truncate(enough.map_or(candidates.len(), |last| last + 1));
         }
         candidates
-    }
-
-    /// A number in `[0, 1)` from the upper 53 bits of one draw.
-    fn unit(&mut self) -> f64 {
-        (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -121,8 +128,8 @@ mod tests {
     }
 
     fn draws(sampling: Sampling, logits: &[f32], n: usize) -> Vec<u32> {
-        let mut sampler = Sampler::new(sampling).unwrap();
-        (0..n).map(|_| sampler.sample(logits).unwrap()).collect()
+        let sampler = Sampler::new(sampling).unwrap();
+        (0..n).map(|position| sampler.sample(logits, position).unwrap()).collect()
     }
 
     /// Pearson's statistic of 40,000 draws against `expected` probabilities; tokens of probability 0 must not come.
@@ -179,13 +186,16 @@ mod tests {
         assert_eq!(draws(cold, &[0.0, 3.0, f32::NEG_INFINITY, 2.0], 3), [1, 1, 1]);
     }
 
-    /// The stream of a seed is fixed: it must not change between versions or machines.
+    /// Seed and position fix a token: neither the tokens before it nor the way in which the noise is added matter.
     #[test]
     fn a_seed_fixes_the_tokens() {
         let sampling = |seed| Sampling { temperature: 1.0, top_p: 1.0, seed };
         let logits: Vec<f32> = (0..10).map(|id| id as f32 * 0.1).collect();
-        // From NumPy: `searchsorted(cumsum(exp(logits descending)), default_rng(42).random(8) * total, 'right')`, counted from the end.
-        assert_eq!(draws(sampling(42), &logits, 8), [3, 6, 2, 4, 9, 0, 3, 3]);
+        let chosen: Vec<u32> = (0..64).map(|position| gumbel::choose(&logits, 1.0, 42, position)).collect();
+        assert_eq!(draws(sampling(42), &logits, 64), chosen);
+        // A top-p that keeps all tokens but one draws the same token wherever that one was not drawn.
+        let most = draws(Sampling { top_p: 0.95, ..sampling(42) }, &logits, 64);
+        assert!(most.iter().zip(&chosen).all(|(kept, all)| kept == all || *all == 0), "{most:?} {chosen:?}");
         assert_eq!(draws(sampling(42), &logits, 64), draws(sampling(42), &logits, 64));
         assert_ne!(draws(sampling(42), &logits, 64), draws(sampling(43), &logits, 64));
     }
@@ -205,11 +215,11 @@ mod tests {
     #[test]
     fn logits_without_a_choice_are_refused() {
         for sampling in [Sampling::GREEDY, Sampling { temperature: 1.0, top_p: 0.9, seed: 1 }] {
-            let mut sampler = Sampler::new(sampling).unwrap();
-            assert!(matches!(sampler.sample(&[]), Err(Error::Usage(_))));
-            assert!(matches!(sampler.sample(&[0.0, f32::NAN]), Err(Error::NotFiniteActivation { index: 1, .. })));
-            assert!(matches!(sampler.sample(&[f32::INFINITY]), Err(Error::NotFiniteActivation { index: 0, .. })));
-            assert!(matches!(sampler.sample(&[f32::NEG_INFINITY; 2]), Err(Error::NotFiniteActivation { .. })));
+            let sampler = Sampler::new(sampling).unwrap();
+            assert!(matches!(sampler.sample(&[], 0), Err(Error::Usage(_))));
+            assert!(matches!(sampler.sample(&[0.0, f32::NAN], 0), Err(Error::NotFiniteActivation { index: 1, .. })));
+            assert!(matches!(sampler.sample(&[f32::INFINITY], 0), Err(Error::NotFiniteActivation { index: 0, .. })));
+            assert!(matches!(sampler.sample(&[f32::NEG_INFINITY; 2], 0), Err(Error::NotFiniteActivation { .. })));
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use super::prompt::Picture;
 use super::sampler::Sampler;
+use super::speculate::{self, Round, Speculation};
 use super::usage::Usage;
 use crate::blocks::b1a_input::Prompt;
+use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::model::{Engine, EngineState, Prefill};
 use crate::text::prompt::Piece;
 use crate::text::{Detokeniser, StopStrings, Tokenizer};
@@ -63,29 +65,55 @@ pub struct Answer {
 }
 
 /// A model's state and what belongs to it. Prompts and answers alternate as one growing sequence.
+///
+/// The session remembers the tokens of its sequence. So it can go back ([`Session::rewind`]), reuse what a new conversation has in common with
+/// the old one ([`Session::resume`]), go two ways ([`Session::fork`]), and go on after a lost device or a call that was dropped half-way: the
+/// tokens are fed again.
 #[derive(Debug)]
 pub struct Session {
-    model: Engine,
-    tokenizer: Arc<Tokenizer>,
-    state: EngineState,
-    /// Logits for the token after the state; empty before the first prompt.
-    logits: Vec<f32>,
+    pub(super) model: Engine,
+    pub(super) tokenizer: Arc<Tokenizer>,
+    pub(super) state: EngineState,
+    /// Everything that has run through the model, with the rows of its pictures.
+    pub(super) sequence: Prompt,
+    /// Logits for the token after the state; empty when nobody knows them.
+    pub(super) logits: Vec<f32>,
     /// A token that was chosen and has not run through the model yet.
-    unfed: Option<u32>,
+    pub(super) unfed: Option<u32>,
+    pub(super) speculation: Option<Speculation>,
+    /// The state is in the middle of a call. Seen from outside only if the call was dropped.
+    pub(super) in_flight: bool,
     /// An error came in the middle of a call, so the state is not one of any sequence.
-    broken: bool,
-    usage: Usage,
+    pub(super) broken: bool,
+    pub(super) usage: Usage,
 }
 
 impl Session {
-    /// An empty session.
+    /// An empty session. It speculates with the default settings if the model can draft.
     ///
     /// # Errors
     /// As [`Engine::state`].
     pub fn new(model: impl Into<Engine>, tokenizer: Arc<Tokenizer>) -> Result<Self> {
         let model = model.into();
-        let (state, usage) = (model.state()?, Usage::default());
-        Ok(Session { model, tokenizer, state, logits: Vec::new(), unfed: None, broken: false, usage })
+        let state = model.state()?;
+        let speculation = speculate::drafts(&model).then(Speculation::default);
+        Ok(Session {
+            model,
+            tokenizer,
+            state,
+            sequence: Prompt::default(),
+            logits: Vec::new(),
+            unfed: None,
+            speculation,
+            in_flight: false,
+            broken: false,
+            usage: Usage::default(),
+        })
+    }
+
+    /// Turns speculation off, or on with these settings; a model that cannot draft never speculates. The tokens stay the same.
+    pub fn speculate(&mut self, how: Option<Speculation>) {
+        self.speculation = how.filter(|_| speculate::drafts(&self.model));
     }
 
     /// Tokens and seconds so far.
@@ -103,15 +131,36 @@ impl Session {
         &self.model
     }
 
+    /// Ids of everything that has run through the model.
+    pub fn ids(&self) -> &[u32] {
+        &self.sequence.ids
+    }
+
     /// Reads a prompt; `Piece::Image(i)` stands for `pictures[i]`. After an answer, the answer's last token goes in front of it.
     ///
     /// # Errors
     /// [`Error::Prompt`] if it is empty, passes the model's position limit, or names a picture that is not there: the session stays as it was.
     /// After any other error the session is over.
     pub async fn feed(&mut self, pieces: &[Piece], pictures: &[Picture], how: Prefill, clock: Clock<'_>) -> Result<()> {
+        self.feed_while(pieces, pictures, how, clock, &mut |_| ControlFlow::Continue(())).await.map(|_| ())
+    }
+
+    /// [`Self::feed`] that asks `proceed` after each chunk, with the positions that have been read, whether to go on; returns whether all of it
+    /// was read. What has been read stays. A decoder's tail needs the whole prompt: then it is asked only at the end.
+    ///
+    /// # Errors
+    /// As [`Self::feed`].
+    pub async fn feed_while(
+        &mut self,
+        pieces: &[Piece],
+        pictures: &[Picture],
+        how: Prefill,
+        clock: Clock<'_>,
+        proceed: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<bool> {
         self.check_usable()?;
         let (positions, image_tokens) = count(pieces, pictures)?;
-        let after = self.state.position() + usize::from(self.unfed.is_some()) + positions;
+        let after = self.sequence.len() + usize::from(self.unfed.is_some()) + positions;
         let limit = self.model.config().max_position_embeddings;
         // Before the vision tower runs; the model itself would only notice after it.
         if after > limit {
@@ -121,15 +170,44 @@ impl Session {
             return Err(Error::Prompt("empty: at least one token is needed".into()));
         }
         let begin = clock();
-        let prompt = self.assemble(pieces, pictures).await?;
-        let how = Prefill { all_logits: false, ..how };
-        let read = self.model.prefill(&mut self.state, &prompt, how).await;
-        self.logits = self.keep(read)?.logits;
-        self.unfed = None;
+        let mut prompt = Prompt::text(self.unfed.into_iter().collect());
+        prompt.append(&self.assemble(pieces, pictures).await?);
+        let read = self.read(&prompt, how, proceed).await?;
         self.usage.prefill_seconds += clock() - begin;
         self.usage.prompt_tokens += positions;
         self.usage.image_tokens += image_tokens;
-        Ok(())
+        Ok(read)
+    }
+
+    /// Runs a prompt through the model, which begins with the token that waits, if there is one.
+    pub(super) async fn read(
+        &mut self,
+        prompt: &Prompt,
+        how: Prefill,
+        proceed: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let how = Prefill { all_logits: false, ..how };
+        let step = if how.tail == DecoderTail::All { how.chunk.max(1) } else { prompt.len() };
+        for from in (0..prompt.len()).step_by(step) {
+            let to = (from + step).min(prompt.len());
+            let chunk = prompt.piece(from..to, self.model.config().dim);
+            self.recover().await?;
+            self.in_flight = true;
+            let mut output = self.model.prefill(&mut self.state, &chunk, how).await;
+            if self.is_lost(&output) {
+                self.recover().await?;
+                self.in_flight = true;
+                output = self.model.prefill(&mut self.state, &chunk, how).await;
+            }
+            self.logits = self.keep(output)?.logits;
+            self.in_flight = false;
+            self.sequence.append(&chunk);
+            self.unfed = None;
+            if proceed(to).is_break() && to < prompt.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Writes an answer. `emit` gets the text of each token when it is certain, which may be none, and once more what was held back at the end.
@@ -140,7 +218,7 @@ impl Session {
     /// position left. After an error of the model the session is over.
     pub async fn generate(
         &mut self,
-        sampler: &mut Sampler,
+        sampler: &Sampler,
         limits: &Limits,
         clock: Clock<'_>,
         emit: &mut dyn FnMut(&str) -> ControlFlow<()>,
@@ -149,35 +227,33 @@ impl Session {
         if limits.max_tokens == 0 {
             return Err(Error::Usage("max tokens: needed at least 1, found 0".into()));
         }
-        if self.logits.is_empty() {
+        if self.logits.is_empty() && self.unfed.is_none() {
             return Err(Error::Prompt("empty: needed a prompt before an answer".into()));
         }
         let mut text =
             Text { stops: StopStrings::new(&limits.stop)?, detokeniser: Detokeniser::new(), all: String::new() };
         let mut ids = Vec::new();
         let finish = loop {
-            let begin = clock();
             if self.is_full() {
                 break Finish::PositionLimit;
             }
-            let id = self.next(sampler).await?;
+            let begin = clock();
+            let round = self.next(sampler, limits.max_tokens - ids.len()).await?;
             self.usage.decode_seconds += clock() - begin;
-            self.usage.generated_tokens += 1;
-            ids.push(id);
-            if id == self.model.config().eos_token_id {
-                break Finish::Eos;
+            let (mut finish, mut taken) = (None, 0);
+            for &id in &round.tokens {
+                taken += 1;
+                ids.push(id);
+                finish = self.take(id, &mut text, emit);
+                if finish.is_some() {
+                    break;
+                }
             }
-            let from = text.all.len();
-            let stopped = text.push(&self.tokenizer, id);
-            let flow = emit(&text.all[from..]);
-            if stopped {
-                break Finish::Stop;
-            }
-            if flow.is_break() {
-                break Finish::Cancelled;
-            }
-            if ids.len() == limits.max_tokens {
-                break Finish::MaxTokens;
+            self.keep_taken(&round, taken)?;
+            match finish {
+                Some(finish) => break finish,
+                None if ids.len() == limits.max_tokens => break Finish::MaxTokens,
+                None => {}
             }
         };
         if ids.is_empty() {
@@ -193,25 +269,67 @@ impl Session {
         Ok(Answer { text: text.all, ids, finish: if stopped { Finish::Stop } else { finish } })
     }
 
+    /// Passes a chosen token on; returns why the answer ends with it, if it does.
+    fn take(&self, id: u32, text: &mut Text, emit: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Option<Finish> {
+        if id == self.model.config().eos_token_id {
+            return Some(Finish::Eos);
+        }
+        let from = text.all.len();
+        let stopped = text.push(&self.tokenizer, id);
+        let flow = emit(&text.all[from..]);
+        if stopped {
+            return Some(Finish::Stop);
+        }
+        flow.is_break().then_some(Finish::Cancelled)
+    }
+
     /// Whether a chosen token waits, but the model has no position for it.
     fn is_full(&self) -> bool {
-        self.unfed.is_some() && self.state.position() >= self.model.config().max_position_embeddings
+        self.unfed.is_some() && self.sequence.len() >= self.model.config().max_position_embeddings
     }
 
-    /// Runs the token that waits, if there is one, and chooses the next.
-    async fn next(&mut self, sampler: &mut Sampler) -> Result<u32> {
-        if let Some(id) = self.unfed {
-            let logits = self.model.decode(&mut self.state, id).await;
-            self.logits = self.keep(logits)?;
-            self.usage.decode_steps += 1;
+    /// Chooses the next tokens, up to `most`: the first from the logits that are there, others by running the token that waits. The state is
+    /// in the middle of something until [`Self::keep_taken`].
+    async fn next(&mut self, sampler: &Sampler, most: usize) -> Result<Round> {
+        let Some(anchor) = self.unfed else {
+            let id = sampler.sample(&self.logits, self.sequence.len());
+            return Ok(Round { tokens: vec![self.keep(id)?], drafted: 0 });
+        };
+        self.recover().await?;
+        self.in_flight = true;
+        let how = self.speculation;
+        let mut round = speculate::round(&self.model, &mut self.state, anchor, sampler, how, most).await;
+        if self.is_lost(&round) {
+            self.recover().await?;
+            self.in_flight = true;
+            round = speculate::round(&self.model, &mut self.state, anchor, sampler, how, most).await;
         }
-        let id = sampler.sample(&self.logits)?;
-        self.unfed = Some(id);
-        Ok(id)
+        self.keep(round)
     }
 
-    async fn assemble(&self, pieces: &[Piece], pictures: &[Picture]) -> Result<Prompt> {
-        let mut prompt = Prompt::text(self.unfed.into_iter().collect());
+    /// Keeps the first `taken` tokens of a round: all but the last have run through the model, which waits.
+    fn keep_taken(&mut self, round: &Round, taken: usize) -> Result<()> {
+        if let Some(anchor) = self.unfed {
+            let mut fed = vec![anchor];
+            fed.extend(&round.tokens[..taken - 1]);
+            let settled = speculate::settle(&self.model, &mut self.state, self.sequence.len() + fed.len());
+            self.keep(settled)?;
+            self.sequence.push_text(&fed);
+            self.in_flight = false;
+            self.usage.rounds += 1;
+            self.usage.decode_steps += fed.len();
+            self.usage.drafted_tokens += round.drafted;
+            // The last token is the model's own choice unless the answer ended before it.
+            self.usage.accepted_tokens += taken.min(round.tokens.len() - 1);
+        }
+        self.usage.generated_tokens += taken;
+        self.unfed = Some(round.tokens[taken - 1]);
+        self.logits.clear();
+        Ok(())
+    }
+
+    pub(super) async fn assemble(&self, pieces: &[Piece], pictures: &[Picture]) -> Result<Prompt> {
+        let mut prompt = Prompt::default();
         for piece in pieces {
             match piece {
                 Piece::Ids(ids) => prompt.push_text(ids),
@@ -226,12 +344,14 @@ impl Session {
     }
 
     /// Remembers when an error leaves the state in the middle of something. The model checks a prompt before it touches the state.
-    fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
+    pub(super) fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
         self.broken = matches!(&result, Err(error) if !matches!(error, Error::Prompt(_)));
+        // A call that ended with an error is over, whatever it left.
+        self.in_flight &= result.is_ok();
         result
     }
 
-    fn check_usable(&self) -> Result<()> {
+    pub(super) fn check_usable(&self) -> Result<()> {
         if self.broken {
             return Err(Error::Usage("this session ended with an error; a new one is needed".into()));
         }
@@ -240,7 +360,7 @@ impl Session {
 }
 
 /// Positions of all pieces, and of pictures.
-fn count(pieces: &[Piece], pictures: &[Picture]) -> Result<(usize, usize)> {
+pub(super) fn count(pieces: &[Piece], pictures: &[Picture]) -> Result<(usize, usize)> {
     let (mut positions, mut image_tokens) = (0, 0);
     for piece in pieces {
         match piece {

@@ -47,8 +47,8 @@ fn feed(session: &mut Session, text: &str) -> Result<()> {
 fn answer(session: &mut Session, max_tokens: usize, stop: &[&str]) -> Result<(Answer, Vec<String>)> {
     let limits = Limits { max_tokens, stop: stop.iter().map(|stop| stop.to_string()).collect() };
     let mut pieces = Vec::new();
-    let mut sampler = Sampler::new(Sampling::GREEDY)?;
-    let answer = block_on(session.generate(&mut sampler, &limits, &|| 0.0, &mut |text| {
+    let sampler = Sampler::new(Sampling::GREEDY)?;
+    let answer = block_on(session.generate(&sampler, &limits, &|| 0.0, &mut |text| {
         pieces.push(text.to_string());
         ControlFlow::Continue(())
     }))?;
@@ -133,8 +133,8 @@ fn the_callback_can_stop() {
     let mut session = session();
     feed(&mut session, "The token").unwrap();
     let limits = Limits { max_tokens: 6, stop: Vec::new() };
-    let mut sampler = Sampler::new(Sampling::GREEDY).unwrap();
-    let answer = block_on(session.generate(&mut sampler, &limits, &|| 0.0, &mut |_| ControlFlow::Break(()))).unwrap();
+    let sampler = Sampler::new(Sampling::GREEDY).unwrap();
+    let answer = block_on(session.generate(&sampler, &limits, &|| 0.0, &mut |_| ControlFlow::Break(()))).unwrap();
     assert_eq!((answer.ids, answer.finish), (EXPECTED[..1].to_vec(), Finish::Cancelled));
 }
 
@@ -207,9 +207,9 @@ fn seconds() {
     let clock = || now.replace(now.get() + 1.0);
     let mut session = session();
     block_on(session.feed(&prompt("The token"), &[], Prefill::default(), &clock)).unwrap();
-    let mut sampler = Sampler::new(Sampling::GREEDY).unwrap();
+    let sampler = Sampler::new(Sampling::GREEDY).unwrap();
     let limits = Limits { max_tokens: 3, stop: Vec::new() };
-    block_on(session.generate(&mut sampler, &limits, &clock, &mut |_| ControlFlow::Continue(()))).unwrap();
+    block_on(session.generate(&sampler, &limits, &clock, &mut |_| ControlFlow::Continue(()))).unwrap();
     let usage = session.usage();
     assert_eq!((usage.prefill_seconds, usage.decode_seconds), (1.0, 3.0));
     assert_eq!(usage.decode_rate(), Some(2.0 / 3.0));

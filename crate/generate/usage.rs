@@ -11,8 +11,17 @@ pub struct Usage {
     pub image_tokens: usize,
     /// Tokens chosen, an end of sequence included.
     pub generated_tokens: usize,
-    /// Tokens that ran through the model one by one. The first token of an answer comes from the prompt's own logits, so these are fewer.
+    /// Written tokens that ran through the model, those of accepted drafts included. The first token of an answer comes from the prompt's own
+    /// logits, so these are fewer.
     pub decode_steps: usize,
+    /// Calls of the model in which they did; without drafts one for each.
+    pub rounds: usize,
+    /// Drafted tokens that were verified.
+    pub drafted_tokens: usize,
+    /// Of these, tokens that the model chose too, and that the answer took.
+    pub accepted_tokens: usize,
+    /// Positions of prompts that were there already, and were not fed again.
+    pub reused_tokens: usize,
     /// Seconds for prompts, the vision tower included.
     pub prefill_seconds: f64,
     /// Seconds for decode steps and for choosing tokens.
@@ -23,6 +32,11 @@ impl Usage {
     /// Prompt tokens per second; `None` if nothing was measured.
     pub fn prefill_rate(&self) -> Option<f64> {
         rate(self.prompt_tokens, self.prefill_seconds)
+    }
+
+    /// Share of verified drafts that were accepted; `None` if nothing was drafted.
+    pub fn acceptance(&self) -> Option<f64> {
+        (self.drafted_tokens > 0).then(|| self.accepted_tokens as f64 / self.drafted_tokens as f64)
     }
 
     /// Decode steps per second; `None` if nothing was measured.

@@ -33,6 +33,8 @@ pub const ALL: &[&Kernel] = &[
     &experts::swiglu::KERNEL,
     &head::argmax::KERNEL,
     &head::choose::KERNEL,
+    &head::confidence::KERNEL,
+    &head::markov::KERNEL,
     &hyper::collapse_norm::KERNEL,
     &hyper::hc_expand::KERNEL,
     &hyper::hc_mixes::KERNEL,

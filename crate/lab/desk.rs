@@ -449,10 +449,9 @@ async fn write(
     if position >= most {
         return Err(Error::Prompt(format!("all {most} positions of the lab are used")));
     }
-    // Each position has its own draw, so that a token can be written again.
-    let seed = how.seed.wrapping_add(position as u64);
-    let mut sampler = Sampler::new(Sampling { temperature: how.temperature, top_p: 1.0, seed })?;
-    let id = sampler.sample(&writing.logits)?;
+    // Noise depends on the position, so that a token can be written again.
+    let sampler = Sampler::new(Sampling { temperature: how.temperature, top_p: 1.0, seed: how.seed })?;
+    let id = sampler.sample(&writing.logits, position)?;
     let top = page::candidates(tokenizer, config, &writing.logits, 10);
     let begin = clock();
     writing.logits = engine.decode(&mut writing.state, id).await?;

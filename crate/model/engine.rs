@@ -120,7 +120,7 @@ impl Engine {
         match (self, state) {
             (Engine::Cpu(model), EngineState::Cpu(state)) => model.prefill(state, prompt, how, &mut Silent).await,
             (Engine::Gpu(model), EngineState::Gpu(state)) => model.prefill(state, prompt, how).await,
-            _ => Err(Error::Usage("a sequence's state belongs to another engine than the one that is asked".into())),
+            _ => Err(foreign()),
         }
     }
 
@@ -130,6 +130,53 @@ impl Engine {
     /// As [`Self::prefill`].
     pub async fn decode(&self, state: &mut EngineState, id: u32) -> Result<Vec<f32>> {
         Ok(self.prefill(state, &Prompt::text(vec![id]), Prefill::default()).await?.logits)
+    }
+
+    /// Goes back to the first `position` tokens of `sequence`, which the state carries (section 10.8); window rows that are gone are made again.
+    ///
+    /// # Errors
+    /// As [`Reference::rewind`] and [`GpuModel::rewind`].
+    pub async fn rewind(&self, state: &mut EngineState, sequence: &Prompt, position: usize) -> Result<()> {
+        match (self, state) {
+            (Engine::Cpu(model), EngineState::Cpu(state)) => model.rewind(state, sequence, position).await,
+            (Engine::Gpu(model), EngineState::Gpu(state)) => model.rewind(state, sequence, position).await,
+            _ => Err(foreign()),
+        }
+    }
+
+    /// A copy of a sequence's state.
+    ///
+    /// # Errors
+    /// As [`Self::state`].
+    pub async fn fork(&self, state: &EngineState) -> Result<EngineState> {
+        match (self, state) {
+            (Engine::Cpu(_), EngineState::Cpu(state)) => Ok(EngineState::Cpu(state.clone())),
+            (Engine::Gpu(model), EngineState::Gpu(state)) => Ok(EngineState::Gpu(Box::new(model.fork(state).await?))),
+            _ => Err(foreign()),
+        }
+    }
+
+    /// The state in main memory, byte for byte.
+    ///
+    /// # Errors
+    /// As [`GpuModel::download`].
+    pub async fn download(&self, state: &EngineState) -> Result<State> {
+        match (self, state) {
+            (Engine::Cpu(_), EngineState::Cpu(state)) => Ok(state.as_ref().clone()),
+            (Engine::Gpu(model), EngineState::Gpu(state)) => model.download(state).await,
+            _ => Err(foreign()),
+        }
+    }
+
+    /// A state from main memory, wherever this engine keeps its own.
+    ///
+    /// # Errors
+    /// As [`GpuModel::upload`].
+    pub async fn upload(&self, state: State) -> Result<EngineState> {
+        match self {
+            Engine::Cpu(_) => Ok(EngineState::Cpu(Box::new(state))),
+            Engine::Gpu(model) => Ok(EngineState::Gpu(Box::new(model.upload(&state).await?))),
+        }
     }
 
     /// Runs a picture's patches through the vision tower: rows for its IMAGE positions `[cells, dim]`.
@@ -142,6 +189,10 @@ impl Engine {
             Engine::Gpu(model) => model.image_rows(patches).await,
         }
     }
+}
+
+pub(crate) fn foreign() -> Error {
+    Error::Usage("a sequence's state belongs to another engine than the one that is asked".into())
 }
 
 /// Seconds that three products of one token take on each side: how `auto` decides about an adapter whose shaders run on the processor.

@@ -17,6 +17,7 @@ use crate::blocks::tap::{Observer, Tap, Values};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::image::{Patches, TokenType};
+use crate::numerics::ops::argmax;
 use crate::weights::Checkpoint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -201,14 +202,25 @@ impl Reference {
     /// Drafts the tokens after `anchor`, which was chosen from the last logits (6B). `None` if the checkpoint has no drafter, before the first
     /// token, or for an anchor beyond the vocabulary. Changes nothing.
     pub fn draft(&self, state: &State, anchor: u32) -> Option<Draft> {
+        self.draft_with(state, anchor, &mut |_, logits| argmax(logits) as u32)
+    }
+
+    /// [`Self::draft`] whose tokens are chosen by `choose`, from a token's number in the block and its logits.
+    pub fn draft_with(
+        &self,
+        state: &State,
+        anchor: u32,
+        choose: &mut dyn FnMut(usize, &[f32]) -> u32,
+    ) -> Option<Draft> {
         let drafter =
             self.drafter.as_ref().filter(|_| state.position > 0 && (anchor as usize) < self.config().vocab_size)?;
-        Some(head::draft(&self.context, drafter, &self.head, &state.draft_windows, anchor, |ids| {
+        let embedding = |ids: &[u32]| {
             let embed = &self.input.embed;
             let mut rows = vec![0.0; ids.len() * embed.cols()];
             rows.chunks_exact_mut(embed.cols()).zip(ids).for_each(|(row, &id)| embed.decode_row(id as usize, row));
             rows
-        }))
+        };
+        Some(head::draft(&self.context, drafter, &self.head, &state.draft_windows, anchor, embedding, choose))
     }
 
     /// Runs one layer alone on given rows, with the global KV and the selection of a golden file: teacher forcing for parity reports. The
@@ -238,7 +250,7 @@ impl Reference {
 
     /// Appends the compressed ids of a chunk to the history, and reads its n-gram rows: their addresses follow from the ids alone, so this
     /// is the only reading from the checkpoint, and it happens before any arithmetic.
-    async fn memory(
+    pub(super) async fn memory(
         &self,
         state: &mut State,
         prompt: &Prompt,
@@ -275,7 +287,7 @@ impl Reference {
     }
 
     /// Final norm and head for the last `wanted` rows, and the drafter's rings.
-    fn finish(
+    pub(super) fn finish(
         &self,
         state: &mut State,
         rows: &Rows,

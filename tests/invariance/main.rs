@@ -7,6 +7,7 @@ mod support;
 mod cache;
 mod chunks;
 mod requests;
+mod rollback;
 mod tail;
 
 use flash890::blocks::b1a_input::Prompt;

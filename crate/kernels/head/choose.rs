@@ -7,9 +7,11 @@
 #![doc = concat!("```wgsl\n", include_str!("../../../shaders/head/choose.wgsl"), "\n```")]
 
 use crate::Result;
-use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
+use crate::gpu::Uniform;
+use crate::gpu::{Gpu, Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::call::Call;
 use crate::kernels::include::{BEST, CALL, GUMBEL};
+use crate::numerics::gumbel::COLDEST;
 
 crate::uniform_struct! {
     /// How to choose; mirrors `Draw` in the shader.
@@ -30,6 +32,19 @@ crate::uniform_struct! {
         pub vocab: u32,
         /// Row of the logits.
         pub row: u32,
+    }
+}
+
+impl Draw {
+    /// The largest logit below [`COLDEST`], a draw from `softmax(logits / temperature)` otherwise.
+    pub fn new(temperature: f32, seed: u64) -> Self {
+        let inverse_temperature = if temperature < COLDEST { 0.0 } else { 1.0 / temperature };
+        Draw { inverse_temperature, seed_low: seed as u32, seed_high: (seed >> 32) as u32 }
+    }
+
+    /// Writes it where the kernels read it.
+    pub fn write(&self, gpu: &Gpu, buffer: &Tensor) {
+        gpu.queue.write_buffer(&buffer.buffer, 0, bytemuck::cast_slice(&self.words()));
     }
 }
 

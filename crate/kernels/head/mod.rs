@@ -2,3 +2,5 @@
 
 pub mod argmax;
 pub mod choose;
+pub mod confidence;
+pub mod markov;

@@ -11,13 +11,12 @@ use super::{GpuModel, GpuState, Trace, capacity};
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::Tap;
 use crate::error::{Error, Result};
-use crate::gpu::{Element, Plan, Planner, Tensor, Uniform, readback};
+use crate::gpu::{Element, Plan, Planner, Tensor, readback};
 use crate::kernels::call::Call;
 use crate::kernels::head::argmax;
 use crate::kernels::head::choose::{self, Draw, NOT_FINITE, PIECE};
 use crate::kernels::linear;
 use crate::model::reference::{check_finite, check_prompt};
-use crate::numerics::gumbel::COLDEST;
 use crate::numerics::precision::Precision;
 use std::rc::Rc;
 
@@ -62,14 +61,12 @@ impl GpuModel {
         self.write_rows(state, &prompt, 0..1, start, &memory)?;
         let layers = self.plan(state, Part::Whole, 1).await?;
         let last = self.last_row(state, 1).await?;
-        let inverse_temperature = if temperature < COLDEST { 0.0 } else { 1.0 / temperature };
-        let draw = Draw { inverse_temperature, seed_low: seed as u32, seed_high: (seed >> 32) as u32 };
-        self.gpu.queue.write_buffer(&last.draw.buffer, 0, bytemuck::cast_slice(&draw.words()));
+        Draw::new(temperature, seed).write(&self.gpu, &last.draw);
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         layers.encode(&mut encoder);
         last.plan.encode(&mut encoder);
         let word = readback::bytes_after(&self.gpu, encoder, &last.chosen).await?;
-        state.position += 1;
+        state.advance(start + 1);
         match word.first_chunk().map_or(NOT_FINITE, |&word| u32::from_le_bytes(word)) {
             NOT_FINITE => Err(self.first_not_finite(&layers, 1, 1).await),
             id => Ok(id),
@@ -120,7 +117,7 @@ impl GpuModel {
     }
 
     /// Head of all rows, recorded on first use.
-    async fn head(&self, state: &mut GpuState, capacity: usize) -> Result<Rc<Plan>> {
+    pub(super) async fn head(&self, state: &mut GpuState, capacity: usize) -> Result<Rc<Plan>> {
         if let Some(plan) = state.heads.get(&capacity) {
             return Ok(plan.clone());
         }
@@ -174,7 +171,7 @@ impl GpuModel {
 
     /// Runs the layers of the last call again, after logits that are not finite, and looks at every tap: where numbers stop being finite. What
     /// is written to the caches is written once more, and the state is not usable any more in any case.
-    async fn first_not_finite(&self, layers: &Plan, capacity: usize, n: usize) -> Error {
+    pub(super) async fn first_not_finite(&self, layers: &Plan, capacity: usize, n: usize) -> Error {
         let mut done = 0;
         // Ids are always finite.
         for tap in layers.taps.iter().filter(|tap| tap.tensor.element == Element::F32) {

@@ -7,14 +7,17 @@
 mod decode;
 mod draft;
 mod record;
+mod rewind;
 mod scratch;
 mod state;
 mod tail;
 mod trace;
 mod transfer;
+mod verify;
 mod vision;
 mod weights;
 
+pub use draft::Proposal;
 pub use state::GpuState;
 pub use trace::{Trace, Traced};
 
@@ -43,9 +46,16 @@ use weights::{GpuDrafter, GpuHead, GpuLayer};
 /// Rows that one call feeds at most.
 const MOST_ROWS: usize = 64;
 
-/// Rows of the buffers in which `n` rows run: decoding has its own, for all else there is one size.
+/// Rows of a call that verifies a draft, and of short prompts: a token and a block of the release are six.
+const FEW_ROWS: usize = 8;
+
+/// Rows of the buffers in which `n` rows run: decoding and verification have their own, for all else there is one size.
 fn capacity(n: usize) -> usize {
-    if n == 1 { 1 } else { MOST_ROWS }
+    match n {
+        1 => 1,
+        2..=FEW_ROWS => FEW_ROWS,
+        _ => MOST_ROWS,
+    }
 }
 
 /// A model in GPU memory.
@@ -208,7 +218,7 @@ impl GpuModel {
             let memory = self.memory(state, prompt, range.clone(), trace).await?;
             self.write_rows(state, prompt, range.clone(), begin + from, &memory)?;
             self.run(state, part, (begin + from, n), (taps, trace)).await?;
-            state.position = begin + end;
+            state.advance(begin + end);
             if let Some(tail) = &mut tail {
                 tail.take(self, state, range, &memory);
             } else if how.all_logits || end == prompt.len() {
@@ -242,11 +252,11 @@ impl GpuModel {
         start: usize,
         memory: &[(usize, Vec<f32>)],
     ) -> Result<()> {
-        let (n, oldest) = (range.len(), state.decoder_oldest);
+        let (n, oldest) = (range.len(), [state.encoder_oldest, state.decoder_oldest]);
         let images = prompt.types[..range.start].iter().filter(|&&t| t == TokenType::Image).count();
         let scratch = state.scratch(&self.gpu, self.config(), capacity(n))?;
-        Call::new(start, n, 0).write(&self.gpu, &scratch.call);
-        Call::new(start, n, oldest).write(&self.gpu, &scratch.decoder_call);
+        Call::new(start, n, oldest[0]).write(&self.gpu, &scratch.call);
+        Call::new(start, n, oldest[1]).write(&self.gpu, &scratch.decoder_call);
         scratch.write_prompt(&self.gpu, prompt, range, images, &self.input.marks, self.config().dim);
         scratch.write_angles(&self.gpu, &self.context, start, n);
         for (layer, rows) in memory {

@@ -27,6 +27,8 @@ pub(super) enum Part {
     Whole,
     /// Embedding, the layers before the last KV source, and what that source leaves behind for every token.
     Encoder,
+    /// All layers, of which the KV sources find their entries and index keys written: rings and open groups are made again.
+    Replay,
     /// The rest, on rows that left the encoder: the last KV source without its caches, and the layers after it.
     Decoder,
 }
@@ -40,6 +42,8 @@ struct Recorder<'a, 'b> {
     n: usize,
     /// In a tail: the window of the last KV source, whose own ring is already at the prompt's end.
     tail_ring: Option<&'a GpuPlane>,
+    /// Entries and index keys are there already, and stay as they are.
+    stored: bool,
 }
 
 /// Records a part of the model for `capacity` rows.
@@ -52,7 +56,8 @@ pub(super) fn part(
     let s = state.made_scratch(capacity);
     let (end, split) = (model.config().n_layers, model.config().last_kv_source().unwrap_or(0));
     let tail_ring = state.tail_ring.as_ref().filter(|_| part == Part::Decoder);
-    let mut recorder = Recorder { model, planner, state, s, n: capacity, tail_ring };
+    let stored = part == Part::Replay;
+    let mut recorder = Recorder { model, planner, state, s, n: capacity, tail_ring, stored };
     if part != Part::Decoder {
         let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
         embed::record(recorder.planner, inputs, &s.call, capacity)?;
@@ -64,7 +69,7 @@ pub(super) fn part(
             return recorder.feed_source(split);
         }
         Part::Decoder => (split..end).try_for_each(|index| recorder.layer(index))?,
-        Part::Whole => (0..end).try_for_each(|index| recorder.layer(index))?,
+        Part::Whole | Part::Replay => (0..end).try_for_each(|index| recorder.layer(index))?,
     }
     recorder.seed()
 }
@@ -96,7 +101,7 @@ pub(super) fn draft(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuStat
     let (s, n) = (&drafting.scratch, model.config().dspark_block_size);
     let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
     embed::record(planner, inputs, &s.call, n)?;
-    let mut recorder = Recorder { model, planner, state, s, n, tail_ring: None };
+    let mut recorder = Recorder { model, planner, state, s, n, tail_ring: None, stored: false };
     for (k, (stage, ring)) in drafter.stages.iter().zip(&drafting.rings).enumerate() {
         recorder.block(model.config().n_layers + k, stage, ring, true)?;
     }
@@ -334,11 +339,15 @@ impl<'a> Recorder<'a, '_> {
                 pool_pairs::record(self.planner, tensors, &s.call, numerics)?;
                 &s.angles_pairs
             }
+            None if self.stored => return Ok(()),
             None => {
                 self.linear(&weights.wkv, &s.x, &s.pooled)?;
                 &s.angles_compressed
             }
         };
+        if self.stored {
+            return Ok(());
+        }
         self.norm(&weights.norm, &s.pooled, &s.latent, false)?;
         self.tap(Tap::Latent, index, &s.latent);
         // The key comes from the latent before it is rotated (section 5.5).

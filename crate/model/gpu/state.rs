@@ -4,6 +4,7 @@ use super::decode::LastRow;
 use super::draft::Drafting;
 use super::record::Part;
 use super::scratch::Scratch;
+use super::verify::EveryRow;
 use crate::blocks::b6a_kv_cache::{Format, Plane};
 use crate::config::Config;
 use crate::error::Result;
@@ -53,10 +54,13 @@ pub struct GpuState {
     /// Heads of all rows and of the last row, by capacity. They bind no cache, so they outlive its growth.
     pub(super) heads: BTreeMap<usize, Rc<Plan>>,
     pub(super) last_rows: BTreeMap<usize, Rc<LastRow>>,
+    pub(super) every_rows: BTreeMap<usize, Rc<EveryRow>>,
     /// What DSpark keeps, if the checkpoint has it.
     pub(super) drafting: Option<Drafting>,
     /// Position of the oldest row in the rings of the layers after the last KV source: a tail leaves older ones out (section 4.5a).
     pub(super) decoder_oldest: usize,
+    /// The same of the other layers, which only a replay leaves without older rows.
+    pub(super) encoder_oldest: usize,
     /// Window of the last KV source while a tail runs; made for the first tail.
     pub(super) tail_ring: Option<GpuPlane>,
     /// Where going back ends: before it, rows or groups are missing. And the end of the longest sequence that the rings have seen.
@@ -99,8 +103,10 @@ impl GpuState {
             plans: BTreeMap::new(),
             heads: BTreeMap::new(),
             last_rows: BTreeMap::new(),
+            every_rows: BTreeMap::new(),
             drafting: Drafting::new(gpu, config, kv, slots)?,
             decoder_oldest: 0,
+            encoder_oldest: 0,
             tail_ring: None,
             rewind_from: 0,
             written: 0,
@@ -144,6 +150,11 @@ impl GpuState {
         self.plans.clear();
         self.scores.clear();
         Ok(())
+    }
+
+    /// Tokens that the caches have room for.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// Makes the ring in which a tail finds the window of layer `split`.

@@ -105,6 +105,8 @@ impl Tail {
         (taps, trace): (&[&str], &mut Trace),
     ) -> Result<Output> {
         state.decoder_oldest = begin + self.first;
+        // The decoder's rings have no rows of the tokens that it left out.
+        state.rewind_from = state.position;
         let mut output = Output { logits: Vec::new(), first_row: begin + self.first };
         for (index, block) in self.blocks.into_iter().enumerate() {
             let from = self.first + index * MOST_ROWS;

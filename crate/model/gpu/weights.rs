@@ -79,6 +79,8 @@ pub(super) struct GpuDrafter {
     pub(super) main_norm: Tensor,
     pub(super) stages: Vec<GpuLayer>,
     pub(super) norm: Tensor,
+    /// Markov embedding and head `[vocab, rank]`, confidence projection `[1, dim + rank]`, all bf16 words.
+    pub(super) correction: [Tensor; 3],
     /// What corrects the logits; its stages have moved to the GPU.
     pub(super) rest: Drafter,
 }
@@ -95,6 +97,11 @@ impl GpuDrafter {
             main_norm: vector(gpu, "main_norm", &drafter.main_norm)?,
             stages: stages.into_iter().enumerate().map(stage).collect::<Result<_>>()?,
             norm: vector(gpu, "draft norm", &drafter.norm)?,
+            correction: [
+                words(gpu, "markov embed", &drafter.markov_embed)?,
+                words(gpu, "markov head", &drafter.markov_head)?,
+                words(gpu, "confidence", &drafter.confidence)?,
+            ],
             rest: drafter,
         })
     }
@@ -122,11 +129,14 @@ fn joined(upper: &Matrix, lower: &Matrix) -> Result<Matrix> {
 
 /// The embedding table as bf16 words.
 pub(super) fn embedding(gpu: &Gpu, embed: &Matrix) -> Result<Tensor> {
-    match embed {
-        Matrix::Bf16 { rows, cols, data } => {
-            Tensor::bytes(gpu, "embed", &[*rows, 2 * cols], bytemuck::cast_slice(data))
-        }
-        _ => Err(Error::tensor("embed.weight", "needed BF16 for the GPU")),
+    words(gpu, "embed", embed)
+}
+
+/// A matrix as bf16 words.
+fn words(gpu: &Gpu, label: &str, matrix: &Matrix) -> Result<Tensor> {
+    match matrix {
+        Matrix::Bf16 { rows, cols, data } => Tensor::bytes(gpu, label, &[*rows, 2 * cols], bytemuck::cast_slice(data)),
+        _ => Err(Error::tensor(format!("{label}.weight"), "needed BF16 for the GPU")),
     }
 }
 

@@ -1,0 +1,136 @@
+//! What a session does besides going forward: back, again, and two ways.
+
+use super::prompt::Picture;
+use super::session::{Clock, Session, count};
+use super::usage::Usage;
+use crate::blocks::b1a_input::Prompt;
+use crate::model::{Engine, Prefill};
+use crate::text::prompt::Piece;
+use crate::{Error, Result};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+impl Session {
+    /// Goes back to the first `position` tokens of the sequence. What follows them is as if it had never been; a prompt must come next.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a position after the end; after any other error the session is over.
+    pub async fn rewind(&mut self, position: usize) -> Result<()> {
+        self.check_usable()?;
+        if position > self.sequence.len() {
+            let end = self.sequence.len();
+            return Err(Error::Usage(format!("going back to {position}: the sequence has {end} tokens")));
+        }
+        self.recover().await?;
+        self.in_flight = true;
+        let rewound = self.model.rewind(&mut self.state, &self.sequence, position).await;
+        self.keep(rewound)?;
+        self.in_flight = false;
+        self.sequence = self.sequence.piece(0..position, self.model.config().dim);
+        (self.unfed, self.logits) = (None, Vec::new());
+        Ok(())
+    }
+
+    /// Reads a whole conversation of which the session may hold the beginning: by ids and pictures, the longest common beginning stays, what
+    /// the session has beyond it goes, and only the rest is fed. Returns the length of what was reused.
+    ///
+    /// # Errors
+    /// As [`Self::feed`].
+    pub async fn resume(
+        &mut self,
+        pieces: &[Piece],
+        pictures: &[Picture],
+        how: Prefill,
+        clock: Clock<'_>,
+    ) -> Result<usize> {
+        self.check_usable()?;
+        let (positions, image_tokens) = count(pieces, pictures)?;
+        let limit = self.model.config().max_position_embeddings;
+        if positions > limit {
+            return Err(Error::Prompt(format!("{positions} positions; the model has {limit}")));
+        }
+        if positions == 0 {
+            return Err(Error::Prompt("empty: at least one token is needed".into()));
+        }
+        let begin = clock();
+        let whole = self.assemble(pieces, pictures).await?;
+        let dim = self.model.config().dim;
+        // The last token is fed in any case: its logits are the answer's first.
+        let common = common(&self.sequence, &whole, dim).min(whole.len() - 1);
+        if common < self.sequence.len() {
+            self.rewind(common).await?;
+        }
+        self.unfed = None;
+        let rest = whole.piece(common..whole.len(), dim);
+        self.read(&rest, how, &mut |_| ControlFlow::Continue(())).await?;
+        self.usage.prefill_seconds += clock() - begin;
+        self.usage.prompt_tokens += positions - common;
+        self.usage.image_tokens += image_tokens - whole.types[..common].iter().filter(|t| t.is_image()).count();
+        self.usage.reused_tokens += common;
+        Ok(common)
+    }
+
+    /// A second session that stands where this one stands, and goes its own way from here. Its usage begins at nothing.
+    ///
+    /// # Errors
+    /// [`Error::DoesNotFit`] if there is no memory for a second state; [`Error::Usage`] for a session that is over.
+    pub async fn fork(&mut self) -> Result<Session> {
+        self.check_usable()?;
+        self.recover().await?;
+        Ok(Session {
+            model: self.model.clone(),
+            tokenizer: self.tokenizer.clone(),
+            state: self.model.fork(&self.state).await?,
+            sequence: self.sequence.clone(),
+            logits: self.logits.clone(),
+            usage: Usage::default(),
+            ..*self
+        })
+    }
+
+    /// Whether a result is the end of a device that can be opened again.
+    pub(super) fn is_lost<T>(&self, result: &Result<T>) -> bool {
+        matches!((&self.model, result), (Engine::Gpu(model), Err(Error::Gpu(_))) if model.lost().is_some())
+    }
+
+    /// Makes the state again if a call was dropped half-way, and the model too if its device was lost: the sequence is fed anew.
+    ///
+    /// # Errors
+    /// As [`GpuModel::reload`](crate::model::gpu::GpuModel::reload) and [`Self::feed`].
+    pub(super) async fn recover(&mut self) -> Result<()> {
+        if let Engine::Gpu(model) = &self.model {
+            if model.lost().is_some() {
+                let reloaded = model.reload().await;
+                self.model = Engine::Gpu(Rc::new(self.keep(reloaded)?));
+                self.in_flight = true;
+            }
+        }
+        if !self.in_flight {
+            return Ok(());
+        }
+        self.state = self.model.state()?;
+        if !self.sequence.is_empty() {
+            let output = self.model.prefill(&mut self.state, &self.sequence, Prefill::default()).await;
+            let logits = self.keep(output)?.logits;
+            if self.unfed.is_none() {
+                self.logits = logits;
+            }
+        }
+        self.in_flight = false;
+        Ok(())
+    }
+}
+
+/// Leading positions at which two sequences have the same token, or the same row of a picture.
+fn common(a: &Prompt, b: &Prompt, dim: usize) -> usize {
+    let (mut rows_a, mut rows_b) = (a.image_rows.chunks_exact(dim), b.image_rows.chunks_exact(dim));
+    let mut position = 0;
+    for ((id_a, type_a), (id_b, type_b)) in a.ids.iter().zip(&a.types).zip(b.ids.iter().zip(&b.types)) {
+        let same = id_a == id_b && type_a == type_b;
+        if !same || (*type_a == crate::image::TokenType::Image && rows_a.next() != rows_b.next()) {
+            break;
+        }
+        position += 1;
+    }
+    position
+}
