@@ -1,7 +1,7 @@
 // plane_write — rows on their way into a plane of the KV cache: norm, rotation, storage format; and the rotation of the queries beside them.
 // angles (m, PAIRS) cos, sin   q (m, HEADS, WIDTH) in place   rows (m, STRIDE), of which WIDTH are read   weight (WIDTH)
 // codes (CAPACITY, code bytes)   scales (CAPACITY, scale bytes)
-// Dispatch (HEADS + 1, m).  Includes: call, decode, quantise, reduce, round.
+// Dispatch (HEADS + 1, m).  Includes: call, decode, fault, quantise, reduce, round.
 // Numerics: f32, then exact. FORMAT 0: f32 rows, 1: FP8 per 32 (N.3), 2: FP4 with E4M3 per 16 (N.4), 3: FP4 with E8M0 per 32 (N.5).
 const WG_SIZE = 64u;
 override FORMAT: u32 = 0u;
@@ -16,6 +16,7 @@ struct PlaneWrite {
     capacity: u32,
     ratio: u32,        // 0: ring of positions; 1, 2: entries of a source of that ratio
     eps: f32,
+    place: u32,        // in the model, for fault
 }
 
 @group(0) @binding(0) var<storage, read> angles: array<vec2<f32>>;        // (m, PAIRS)
@@ -24,8 +25,9 @@ struct PlaneWrite {
 @group(0) @binding(3) var<storage, read> weight: array<f32>;              // (WIDTH)
 @group(0) @binding(4) var<storage, read_write> codes: array<u32>;         // (CAPACITY, WIDTH / 4 or / 8 or * 1)
 @group(0) @binding(5) var<storage, read_write> scales: array<atomic<u32>>; // (CAPACITY, WIDTH / 32 or / 16) bytes
-@group(0) @binding(6) var<uniform> call: Call;
-@group(0) @binding(7) var<uniform> p: PlaneWrite;
+@group(0) @binding(6) var<storage, read_write> fault: array<atomic<u32>>;      // (1)
+@group(0) @binding(7) var<uniform> call: Call;
+@group(0) @binding(8) var<uniform> p: PlaneWrite;
 
 var<workgroup> row: array<f32, 1024>;
 
@@ -118,7 +120,9 @@ fn plane_write(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocatio
         squares += row[d] * row[d];
     }
     if (NORM == 1u) {
-        let rstd = inverseSqrt(workgroup_sum(squares, thread) / f32(p.width) + p.eps);
+        let total = workgroup_sum(squares, thread);
+        watch(total, source);
+        let rstd = inverseSqrt(total / f32(p.width) + p.eps);
         for (var d = thread; d < p.width; d += WG_SIZE) {
             row[d] = rounded(weight[d] * (row[d] * rstd));
         }

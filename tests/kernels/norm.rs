@@ -22,7 +22,7 @@ fn rows_are_normed() {
             let (weight, x) = (f32s(&[width], &weight), f32s(&[n, width], &x));
             let normed = |x: &Tensor, quantise: bool| {
                 let out = output(&[n, width]);
-                run(|planner| rms_norm::record(planner, [&weight, x, &out], n, eps, (numerics, quantise)));
+                run(|planner| rms_norm::record(planner, [&weight, x, &out], &call(0, n, 0), eps, (numerics, quantise)));
                 read(&out)
             };
             let out = normed(&x, false);

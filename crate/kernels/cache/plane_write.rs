@@ -9,7 +9,7 @@
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::cache::GpuPlane;
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, QUANTISE, REDUCE, ROUND, round_flag};
+use crate::kernels::include::{CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 use crate::{Error, Result};
 
@@ -32,6 +32,8 @@ crate::uniform_struct! {
         pub ratio: u32,
         /// Epsilon of the norm.
         pub eps: f32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -39,7 +41,7 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "plane_write",
     wgsl: include_str!("../../../shaders/cache/plane_write.wgsl"),
-    includes: &[CALL, DECODE, QUANTISE, REDUCE, ROUND],
+    includes: &[CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND],
     bindings: &[
         read("angles"),
         read_write("q"),
@@ -47,6 +49,7 @@ pub const KERNEL: Kernel = Kernel {
         read("weight"),
         read_write("codes"),
         read_write("scales"),
+        read_write("fault"),
         uniform::<Call>("call"),
         uniform::<PlaneWrite>("p"),
     ],
@@ -102,8 +105,10 @@ pub fn record(
         capacity: plane.capacity as u32,
         ratio: way.ratio as u32,
         eps: way.eps.unwrap_or_default(),
+        place: planner.place,
     };
     let overrides = [plane.format_code(), way.eps.is_some().into(), round_flag(way.numerics)];
-    let bound = [way.angles, way.q, rows, way.weight, &plane.codes, &plane.scales, call];
+    let fault = planner.fault()?;
+    let bound = [way.angles, way.q, rows, way.weight, &plane.codes, &plane.scales, &fault, call];
     planner.dispatch(&KERNEL, &overrides, &bound, &p, [p.heads + 1, most as u32, 1])
 }

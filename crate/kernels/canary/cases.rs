@@ -32,7 +32,7 @@ pub(super) fn record(planner: &mut Planner<'_>) -> Result<Vec<Case>> {
     let call = Call::buffer(planner.gpu)?;
     Call::new(0, ROWS, 0).write(planner.gpu, &call);
     let mut cases = linears(planner, &call)?;
-    cases.push(norm(planner)?);
+    cases.push(norm(planner, &call)?);
     cases.push(selection(planner, &call)?);
     for (ring, entries) in [(Format::F32, Format::F32), (Format::Fp8, Format::Kv4)] {
         cases.push(cached_attention(planner, &call, ring, entries)?);
@@ -71,7 +71,7 @@ fn linears(planner: &mut Planner<'_>, call: &Tensor) -> Result<Vec<Case>> {
     matrices.into_iter().map(case).collect()
 }
 
-fn norm(planner: &mut Planner<'_>) -> Result<Case> {
+fn norm(planner: &mut Planner<'_>, call: &Tensor) -> Result<Case> {
     let (gpu, eps) = (planner.gpu, 1e-6);
     let (weight, x) = (numbers("canary norm", WIDTH), numbers("canary input", ROWS * WIDTH));
     let mut expected = vec![0.0; x.len()];
@@ -81,7 +81,7 @@ fn norm(planner: &mut Planner<'_>) -> Result<Case> {
     let weight = Tensor::f32(gpu, "canary norm", &[WIDTH], &weight)?;
     let x = Tensor::f32(gpu, "canary input", &[ROWS, WIDTH], &x)?;
     let output = Tensor::zeros(gpu, "rms_norm", Element::F32, &[ROWS, WIDTH])?;
-    rms_norm::record(planner, [&weight, &x, &output], ROWS, eps, (Precision::F32, false))?;
+    rms_norm::record(planner, [&weight, &x, &output], call, eps, (Precision::F32, false))?;
     Ok(Case { name: "rms_norm", output, expected: Expected::F32(expected) })
 }
 

@@ -22,6 +22,8 @@ crate::uniform_struct! {
         pub stride: u32,
         /// Outputs that read the same inputs.
         pub group: u32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -111,10 +113,12 @@ pub fn record(
         cols: weight.cols as u32,
         stride: (x.len() / capacity) as u32,
         group: (weight.rows / groups) as u32,
+        place: planner.place,
     };
     let threads = planner.threads_per_output;
     let mut bound: Vec<&Tensor> = weight.tensors.iter().collect();
-    bound.extend([x, y, call]);
+    let fault = planner.fault()?;
+    bound.extend([x, y, &fault, call]);
     let workgroups = [(p.rows * threads).div_ceil(64), capacity.div_ceil(4) as u32, 1];
     planner.dispatch(weight.kernel, &[threads, round_flag(round)], &bound, &p, workgroups)
 }

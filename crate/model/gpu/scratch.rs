@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::gpu::{Element, Gpu, Tensor};
 use crate::image::TokenType;
 use crate::kernels::call::Call;
+use crate::kernels::hyper::sublayer_input::MIXES;
 use crate::kernels::input::embed::TEXT;
 use crate::numerics::rope::Rope;
 use std::collections::BTreeMap;
@@ -33,8 +34,8 @@ pub(super) struct Scratch {
     pub(super) streams: Tensor,
     pub(super) pre_attn: Tensor,
     pub(super) pre_ffn: Tensor,
-    pub(super) post: Tensor,
-    pub(super) comb: Tensor,
+    /// Of the sub-layer that runs: post and comb `[n, 20]`.
+    pub(super) mixes: Tensor,
     pub(super) x: Tensor,
     pub(super) x_q: Tensor,
     /// Low-rank query before its norm, and the window row `[n, q_lora_rank + head_dim]`.
@@ -58,10 +59,8 @@ pub(super) struct Scratch {
     pub(super) router_scores: Tensor,
     pub(super) expert_ids: Tensor,
     pub(super) expert_weights: Tensor,
+    /// Of the chosen experts, then of the shared one.
     pub(super) h: Tensor,
-    pub(super) shared_gate_up: Tensor,
-    pub(super) shared_h: Tensor,
-    pub(super) shared_out: Tensor,
     pub(super) target_hidden: Tensor,
     pub(super) target_hidden_q: Tensor,
     pub(super) logits: Tensor,
@@ -97,8 +96,7 @@ impl Scratch {
             streams: f("streams", &[n, lanes, dim])?,
             pre_attn: f("attn pre", &[n, lanes])?,
             pre_ffn: f("ffn pre", &[n, lanes])?,
-            post: f("post", &[n, lanes])?,
-            comb: f("comb", &[n, lanes, lanes])?,
+            mixes: f("mixes", &[n, MIXES])?,
             x: f("x", &[n, dim])?,
             x_q: f("x quantised", &[n, dim])?,
             qr_kv: f("qr over kv", &[n, config.q_lora_rank + hd])?,
@@ -121,10 +119,7 @@ impl Scratch {
             router_scores: f("router scores", &[n, config.n_routed_experts])?,
             expert_ids: u("expert ids", &[n, k])?,
             expert_weights: f("expert weights", &[n, k])?,
-            h: f("h", &[n, k, inter])?,
-            shared_gate_up: f("shared gate over up", &[n, 2 * inter])?,
-            shared_h: f("shared h", &[n, inter])?,
-            shared_out: f("shared out", &[n, dim])?,
+            h: f("h", &[n, k + 1, inter])?,
             target_hidden: f("target hidden", &[n, config.dspark_target_layer_ids.len().max(1), dim])?,
             target_hidden_q: f("target hidden quantised", &[n, config.dspark_target_layer_ids.len().max(1), dim])?,
             logits: f("logits", &[n, config.vocab_size])?,

@@ -3,20 +3,14 @@
 use crate::blocks::b5a_experts::Expert;
 use crate::blocks::b6b_head_dspark::Drafter;
 use crate::blocks::layer::Layer;
-use crate::blocks::{b2a_hyper_connection as hyper, b3b_compressor as compressor};
+use crate::blocks::b3b_compressor as compressor;
 use crate::error::{Error, Result};
 use crate::gpu::{Gpu, Tensor};
+use crate::kernels::experts::shared;
+use crate::kernels::hyper::sublayer_input;
 use crate::kernels::linear::GpuMatrix;
 use crate::model::reference::Backbone;
 use crate::numerics::linear::{BLOCK, Matrix};
-
-/// Mixes of one sub-layer.
-#[derive(Debug, Clone)]
-pub(super) struct GpuHyper {
-    pub(super) projection: Tensor,
-    pub(super) scale: Tensor,
-    pub(super) base: Tensor,
-}
 
 /// The chosen experts' weights: FP4 of all experts, one after the other.
 #[derive(Debug, Clone)]
@@ -25,11 +19,11 @@ pub(super) struct GpuExperts {
     pub(super) up: (Tensor, Tensor),
     /// w2 `[experts, dim, inter / 2]` and scales.
     pub(super) down: (Tensor, Tensor),
+    /// Shared expert: w1 above w3, and w2.
+    pub(super) shared: [Tensor; 2],
     pub(super) gate: GpuMatrix,
     pub(super) bias: Tensor,
     pub(super) bias_vl: Tensor,
-    /// Shared expert: w1 above w3, and w2.
-    pub(super) shared: [GpuMatrix; 2],
 }
 
 /// The n-gram memory's projection and gate.
@@ -53,10 +47,9 @@ pub(super) struct GpuCompressor {
 /// One backbone layer.
 #[derive(Debug, Clone)]
 pub(super) struct GpuLayer {
-    pub(super) hc_attn: GpuHyper,
-    pub(super) hc_ffn: GpuHyper,
-    pub(super) attn_norm: Tensor,
-    pub(super) ffn_norm: Tensor,
+    /// Norm and mixes of the sub-layers' inputs.
+    pub(super) attn_input: Tensor,
+    pub(super) ffn_input: Tensor,
     /// wq_a above wkv: both read the same input.
     pub(super) wq_a_wkv: GpuMatrix,
     pub(super) q_norm: Tensor,
@@ -140,18 +133,6 @@ fn words(gpu: &Gpu, label: &str, matrix: &Matrix) -> Result<Tensor> {
     }
 }
 
-impl GpuHyper {
-    fn new(gpu: &Gpu, label: &str, weights: &hyper::Weights) -> Result<Self> {
-        let projection = &weights.projection;
-        let shape = [projection.rows(), projection.cols()];
-        Ok(GpuHyper {
-            projection: Tensor::f32(gpu, label, &shape, &projection.to_f32())?,
-            scale: vector(gpu, label, &weights.scale)?,
-            base: vector(gpu, label, &weights.base)?,
-        })
-    }
-}
-
 impl GpuCompressor {
     fn new(gpu: &Gpu, p: &str, weights: &compressor::Weights) -> Result<Self> {
         let matrix = |name: &str, m: &Matrix| GpuMatrix::new(gpu, &format!("{p}.{name}"), m);
@@ -172,10 +153,8 @@ impl GpuLayer {
         let layer = backbone.layer;
         let core = layer.attention;
         Ok(GpuLayer {
-            hc_attn: GpuHyper::new(gpu, "hc_attn", &layer.hc_attn)?,
-            hc_ffn: GpuHyper::new(gpu, "hc_ffn", &layer.hc_ffn)?,
-            attn_norm: vector(gpu, "attn_norm", &layer.attn_norm)?,
-            ffn_norm: vector(gpu, "ffn_norm", &layer.ffn_norm)?,
+            attn_input: sublayer_input::weights(gpu, "attn input", &layer.attn_norm, &layer.hc_attn)?,
+            ffn_input: sublayer_input::weights(gpu, "ffn input", &layer.ffn_norm, &layer.hc_ffn)?,
             wq_a_wkv: matrix("wq_a over wkv", &joined(&core.wq_a, &core.wkv)?)?,
             q_norm: vector(gpu, "q_norm", &core.q_norm)?,
             wq_b: matrix("wq_b", &core.wq_b)?,
@@ -216,8 +195,8 @@ fn experts(gpu: &Gpu, p: &str, weights: &crate::blocks::b5a_experts::Weights) ->
         bias: vector(gpu, "gate bias", &weights.bias)?,
         bias_vl: vector(gpu, "gate bias_vl", &weights.bias_vl)?,
         shared: [
-            matrix("shared w1 over w3", &joined(&weights.shared.w1, &weights.shared.w3)?)?,
-            matrix("shared w2", &weights.shared.w2)?,
+            shared(gpu, &format!("{p}.shared w1 over w3"), &joined(&weights.shared.w1, &weights.shared.w3)?)?,
+            shared(gpu, &format!("{p}.shared w2"), &weights.shared.w2)?,
         ],
     })
 }
