@@ -124,7 +124,9 @@ fn plane_write(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocatio
         watch(total, source);
         let rstd = inverseSqrt(total / f32(p.width) + p.eps);
         for (var d = thread; d < p.width; d += WG_SIZE) {
-            row[d] = rounded(weight[d] * (row[d] * rstd));
+            let normed = weight[d] * (row[d] * rstd);
+            watch(normed, source + d);
+            row[d] = rounded(normed);
         }
     }
     workgroupBarrier();

@@ -10,6 +10,7 @@ struct ExpertsUp {
     dim: u32,
     inter: u32,
     k: u32,
+    experts: u32,
     limit: f32,
     place: u32,        // in the model, for fault
 }

@@ -1,11 +1,12 @@
 // linear_fp8 — y = W x for every row of x; W is FP8 E4M3 with one E8M0 scale per tile of 32 x 32.
 // codes (ROWS, COLS) bytes   scales (ROWS / 32, COLS / 32) bytes
 // x (n, STRIDE), of which an output reads COLS   y (n, ROWS)
-// Dispatch (ROWS / (WG_SIZE / T), n / 4).  Includes: call, decode, fault, round.
+// Dispatch (ROWS / (WG_SIZE / T), n / TOKENS).  Includes: call, decode, fault, round.
 // Numerics: f32 sums, block by block of 32 columns; T threads share an output and meet in a fixed tree. A row of x has the same bits alone as
 // among others.
 const WG_SIZE = 64u;
-const TOKENS = 4u;         // rows of x that share one decoded weight
+const MOST = 16u;
+override TOKENS: u32 = 4u; // rows of x that share one decoded weight, at most MOST
 override T: u32 = 1u;      // threads per output, a power of two
 
 struct Linear {
@@ -24,14 +25,14 @@ struct Linear {
 @group(0) @binding(5) var<uniform> call: Call;
 @group(0) @binding(6) var<uniform> p: Linear;
 
-var<workgroup> parts: array<array<f32, 4>, 64>;
+var<workgroup> parts: array<array<f32, MOST>, WG_SIZE>;
 
 @compute @workgroup_size(WG_SIZE)
 fn linear_fp8(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let row = group.x * (WG_SIZE / T) + thread / T;
     let lane = thread % T;
     let first = group.y * TOKENS;
-    var sums = array<f32, 4>();
+    var sums = array<f32, MOST>();
     if (row < p.rows) {
         for (var block = lane; block < p.cols / 32u; block += T) {
             var w: array<vec4<f32>, 8>;
@@ -56,7 +57,9 @@ fn linear_fp8(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
             }
         }
     }
-    parts[thread] = sums;
+    for (var token = 0u; token < TOKENS; token++) {
+        parts[thread][token] = sums[token];
+    }
     workgroupBarrier();
     for (var half = T / 2u; half > 0u; half >>= 1u) {
         if (lane < half) {

@@ -34,7 +34,9 @@ fn rms_norm(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_i
     watch(total, group.x);
     let rstd = inverseSqrt(total / f32(p.width) + p.eps);
     for (var d = thread; d < p.width; d += WG_SIZE) {
-        out[base + d] = rounded(weight[d] * (x[source + d] * rstd));
+        let normed = weight[d] * (x[source + d] * rstd);
+        watch(normed, base + d);
+        out[base + d] = rounded(normed);
     }
     if (QUANTISE == 0u) {
         return;

@@ -1,4 +1,10 @@
-//! The canary's cases: fixed inputs, and what the reference makes of them.
+//! The canary's cases: fixed inputs, and what the reference makes of them. Every kernel is in one; a test holds the list against theirs.
+
+mod experts;
+mod head;
+mod index;
+mod streams;
+mod vision;
 
 use super::{Case, Expected};
 use crate::Result;
@@ -37,6 +43,11 @@ pub(super) fn record(planner: &mut Planner<'_>) -> Result<Vec<Case>> {
     for (ring, entries) in [(Format::F32, Format::F32), (Format::Fp8, Format::Kv4)] {
         cases.push(cached_attention(planner, &call, ring, entries)?);
     }
+    cases.extend(streams::record(planner, &call)?);
+    cases.extend(experts::record(planner, &call)?);
+    cases.extend(index::record(planner, &call)?);
+    cases.extend(head::record(planner, &call)?);
+    cases.extend(vision::record(planner)?);
     Ok(cases)
 }
 
@@ -44,6 +55,22 @@ pub(super) fn record(planner: &mut Planner<'_>) -> Result<Vec<Case>> {
 fn numbers(seed: &str, count: usize) -> Vec<f32> {
     let stream = Stream::new(seed);
     (0..count as u64).map(|i| stream.unit(i)).collect()
+}
+
+fn f32s(planner: &Planner<'_>, shape: &[usize], values: &[f32]) -> Result<Tensor> {
+    Tensor::f32(planner.gpu, "canary", shape, values)
+}
+
+fn u32s(planner: &Planner<'_>, shape: &[usize], values: &[u32]) -> Result<Tensor> {
+    Tensor::u32(planner.gpu, "canary", shape, values)
+}
+
+fn zeros(planner: &Planner<'_>, shape: &[usize]) -> Result<Tensor> {
+    Tensor::zeros(planner.gpu, "canary output", Element::F32, shape)
+}
+
+fn zeros_u32(planner: &Planner<'_>, shape: &[usize]) -> Result<Tensor> {
+    Tensor::zeros(planner.gpu, "canary output", Element::U32, shape)
 }
 
 /// The four weight formats.

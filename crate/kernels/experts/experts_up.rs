@@ -18,6 +18,8 @@ crate::uniform_struct! {
         pub inter: u32,
         /// Experts per token.
         pub k: u32,
+        /// Experts.
+        pub experts: u32,
         /// Clamp of SwiGLU.
         pub limit: f32,
         /// Place in the model.
@@ -60,7 +62,8 @@ pub fn record(
     let [x, codes, scales, shared, ids, weights, h] = tensors;
     let (n, slots, inter) = (h.shape[0] as u32, h.shape[1] as u32, h.shape[2] as u32);
     let fault = planner.fault()?;
-    let p = ExpertsUp { dim: x.shape[1] as u32, inter, k: slots - 1, limit, place: planner.place };
+    let (dim, experts) = (x.shape[1] as u32, codes.shape[0] as u32);
+    let p = ExpertsUp { dim, inter, k: slots - 1, experts, limit, place: planner.place };
     let bound = [x, codes, scales, shared, ids, weights, h, &fault, call];
     planner.dispatch(&KERNEL, &[quantise.into(), round_flag(numerics)], &bound, &p, [inter.div_ceil(64), slots, n])
 }

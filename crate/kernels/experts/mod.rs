@@ -1,7 +1,10 @@
 //! 5A: the mixture of experts.
 
 pub mod experts_down;
+pub mod experts_down_many;
+pub mod experts_sum;
 pub mod experts_up;
+pub mod experts_up_many;
 pub mod route;
 
 use crate::gpu::{Gpu, Tensor};

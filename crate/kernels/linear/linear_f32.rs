@@ -14,5 +14,5 @@ pub const KERNEL: Kernel = Kernel {
     wgsl: include_str!("../../../shaders/linear/linear_f32.wgsl"),
     includes: &[CALL, DECODE, FAULT, ROUND],
     bindings: &[read("weights"), read("x"), read_write("y"), read_write("fault"), uniform::<Call>("call"), uniform::<Linear>("p")],
-    overrides: &["T", "ROUND"],
+    overrides: &["TOKENS", "T", "ROUND"],
 };

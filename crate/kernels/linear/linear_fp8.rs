@@ -21,5 +21,5 @@ pub const KERNEL: Kernel = Kernel {
         uniform::<Call>("call"),
         uniform::<Linear>("p"),
     ],
-    overrides: &["T", "ROUND"],
+    overrides: &["TOKENS", "T", "ROUND"],
 };

@@ -94,6 +94,17 @@ fn padded<T: Copy + Default>(data: &[T], cols: usize) -> (Vec<T>, usize) {
     (out, wide)
 }
 
+/// Rows of x that share a decoded weight: all of a small call, of a large one as many as a thread can keep sums of. Each row is summed as it is
+/// alone, whatever this is.
+fn shared_by(capacity: usize) -> u32 {
+    match capacity {
+        1 => 1,
+        2..=4 => 4,
+        5..=8 => 8,
+        _ => 16,
+    }
+}
+
 /// Records `y = W x`: `x` `[n, stride]`, `y` `[n, rows]`. With `groups` above one the outputs fall into that many equal groups, each of which
 /// reads its own `cols` of a row of x (the grouped output projection, section 7.3). `round` says whether the output is rounded to bf16.
 ///
@@ -119,6 +130,7 @@ pub fn record(
     let mut bound: Vec<&Tensor> = weight.tensors.iter().collect();
     let fault = planner.fault()?;
     bound.extend([x, y, &fault, call]);
-    let workgroups = [(p.rows * threads).div_ceil(64), capacity.div_ceil(4) as u32, 1];
-    planner.dispatch(weight.kernel, &[threads, round_flag(round)], &bound, &p, workgroups)
+    let tokens = shared_by(capacity);
+    let workgroups = [(p.rows * threads).div_ceil(64), capacity.div_ceil(tokens as usize) as u32, 1];
+    planner.dispatch(weight.kernel, &[tokens, threads, round_flag(round)], &bound, &p, workgroups)
 }

@@ -180,33 +180,53 @@ mod tests {
     use crate::gpu::{Choice, Gpu};
     use crate::weights::Checkpoint;
 
-    async fn tiny() -> GpuModel {
+    async fn tiny(numerics: Precision) -> GpuModel {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/t12");
         let checkpoint = std::sync::Arc::new(Checkpoint::open_dir(folder).await.unwrap());
         let gpu = Gpu::open(&Choice::default()).await.expect("GPU tests need an adapter; a software one will do");
         let mut silent = |_: usize, _: usize, _: &str| {};
-        GpuModel::load(gpu, checkpoint, Precision::F32, Precision::F32, &mut silent).await.unwrap()
+        GpuModel::load(gpu, checkpoint, numerics, numerics, &mut silent).await.unwrap()
     }
 
+    /// Plants bytes in a weight and decodes; the error's tap, layer and element. The same after a prompt, and for a block of rows.
+    async fn planted(model: &GpuModel, tensor: &Tensor, bytes: &[u8]) -> (&'static str, usize, usize) {
+        let mut state = model.state().unwrap();
+        model.decode_greedy(&mut state, 1).await.unwrap();
+        let before = readback::bytes(&model.gpu, tensor).await.unwrap();
+        model.gpu.queue.write_buffer(&tensor.buffer, 0, bytes);
+        let errors = [
+            model.decode_greedy(&mut state, 2).await.unwrap_err(),
+            model.verify(&mut model.state().unwrap(), &[2, 3], 0.0, 0).await.unwrap_err(),
+            model.decode(&mut model.state().unwrap(), 2).await.unwrap_err(),
+        ];
+        model.gpu.queue.write_buffer(&tensor.buffer, 0, &before);
+        let places = errors.map(|error| match error {
+            Error::NotFiniteActivation { tap, layer, index } => (tap, layer, index),
+            error => panic!("{error}"),
+        });
+        assert_eq!(places.map(|(tap, layer, _)| (tap, layer)), [(places[0].0, places[0].1); 3]);
+        // What was wrong then is forgotten.
+        model.decode_greedy(&mut model.state().unwrap(), 1).await.unwrap();
+        places[0]
+    }
+
+    /// Grids, clamps and caches turn these into numbers; the word still knows.
     #[test]
     fn a_number_that_is_not_finite_is_traced_to_its_block() {
         pollster::block_on(async {
-            let model = tiny().await;
-            let mut state = model.state().unwrap();
-            model.decode_greedy(&mut state, 1).await.unwrap();
-            let nan = bytemuck::bytes_of(&f32::NAN).to_vec();
-            model.gpu.queue.write_buffer(&model.layers[2].attn_input.buffer, 0, &nan);
-            let error = model.decode_greedy(&mut state, 2).await.unwrap_err();
-            let Error::NotFiniteActivation { tap, layer, .. } = error else { panic!("{error}") };
-            assert_eq!((tap, layer), (Tap::AttnInput.name(), 2));
-            // The head alone.
-            let model = tiny().await;
-            let mut state = model.state().unwrap();
-            model.gpu.queue.write_buffer(&model.head.norm.buffer, 0, &nan);
-            for error in
-                [model.decode_greedy(&mut state, 2).await.unwrap_err(), model.decode(&mut state, 2).await.unwrap_err()]
-            {
-                assert!(matches!(error, Error::NotFiniteActivation { tap: "6b.logits", .. }), "{error}");
+            let nan = f32::NAN.to_le_bytes();
+            for numerics in [Precision::F32, Precision::Released] {
+                let model = tiny(numerics).await;
+                let (layer, head) = (&model.layers[2], model.config().n_layers);
+                assert_eq!(planted(&model, &layer.attn_input, &nan).await, ("2a.attn_input", 2, 0));
+                assert_eq!(planted(&model, &layer.q_norm, &nan).await, ("4a.query", 2, 0));
+                assert_eq!(planted(&model, &layer.kv_norm, &nan).await.0, "4a.query");
+                assert_eq!(planted(&model, &layer.sink, &nan).await.0, "4a.out");
+                // Scales of 2^127: products overflow, and SwiGLU clamps them.
+                let (_, scales) = &layer.experts.up;
+                let (tap, at, _) = planted(&model, scales, &vec![0xfe; scales.buffer.size() as usize]).await;
+                assert_eq!((tap, at), ("5a.out", 2));
+                assert_eq!(planted(&model, &model.head.norm, &nan).await, ("6b.final_norm", head, 0));
             }
         });
     }
@@ -214,7 +234,7 @@ mod tests {
     #[test]
     fn heads_are_recorded_once() {
         pollster::block_on(async {
-            let model = tiny().await;
+            let model = tiny(Precision::F32).await;
             let mut state = model.state().unwrap();
             model.decode_greedy(&mut state, 1).await.unwrap();
             let (last, made) = (state.last_rows[&1].clone(), model.pipelines());

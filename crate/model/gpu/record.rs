@@ -1,6 +1,6 @@
 //! Records the layers as dispatches: the order of section R.5, with the names of the reference.
 
-use super::GpuModel;
+use super::{FEW_ROWS, GpuModel};
 use super::fault::place;
 use super::scratch::Scratch;
 use super::state::GpuState;
@@ -11,7 +11,7 @@ use crate::gpu::{Planner, Tensor};
 use crate::kernels::attend::attention::{self, Sees};
 use crate::kernels::cache::plane_write::{self, Way};
 use crate::kernels::cache::{GpuPlane, pool_pairs};
-use crate::kernels::experts::{experts_down, experts_up, route};
+use crate::kernels::experts::{experts_down, experts_down_many, experts_sum, experts_up, experts_up_many, route};
 use crate::kernels::hyper::{hc_expand, stream_mean, sublayer_input};
 use crate::kernels::index::{candidate_blocks, index_scores, top_k};
 use crate::kernels::input::{embed, engram_gate};
@@ -424,11 +424,19 @@ impl<'a> Recorder<'a, '_> {
         let (x, grid) = (self.input(), (numerics, self.quantises()));
         self.at(Tap::FfnOut, index);
         let ([shared_up, shared_down], (codes, scales)) = (&experts.shared, &experts.up);
-        let tensors = [x, codes, scales, shared_up, &s.expert_ids, &s.expert_weights, &s.h];
-        experts_up::record(self.planner, tensors, &s.call, config.swiglu_limit, grid)?;
+        let up = [x, codes, scales, shared_up, &s.expert_ids, &s.expert_weights, &s.h];
         let (codes, scales) = &experts.down;
-        let tensors = [&s.h, codes, scales, shared_down, &s.expert_ids, &s.y];
-        experts_down::record(self.planner, tensors, &s.call, numerics)
+        let down = |out| [&s.h, codes, scales, shared_down, &s.expert_ids, out];
+        let limit = config.swiglu_limit;
+        if self.n <= FEW_ROWS {
+            experts_up::record(self.planner, up, &s.call, limit, grid)?;
+            return experts_down::record(self.planner, down(&s.y), &s.call, numerics);
+        }
+        // The same bits; a weight is decoded once for several rows.
+        experts_up_many::record(self.planner, up, &s.call, limit, grid)?;
+        experts_down_many::record(self.planner, down(&s.expert_rows), &s.call, numerics)?;
+        let tensors = [&s.expert_rows, &s.expert_ids, &s.y];
+        experts_sum::record(self.planner, tensors, &s.call, codes.shape[0], numerics)
     }
 }
 

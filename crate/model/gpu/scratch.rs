@@ -1,5 +1,6 @@
 //! The activations of one call: one buffer each, for a fixed number of rows.
 
+use super::FEW_ROWS;
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::context::Context;
 use crate::config::Config;
@@ -61,6 +62,8 @@ pub(super) struct Scratch {
     pub(super) expert_weights: Tensor,
     /// Of the chosen experts, then of the shared one.
     pub(super) h: Tensor,
+    /// Their outputs `[n, k + 1, dim]`, in calls of many rows.
+    pub(super) expert_rows: Tensor,
     pub(super) target_hidden: Tensor,
     pub(super) target_hidden_q: Tensor,
     pub(super) logits: Tensor,
@@ -120,6 +123,7 @@ impl Scratch {
             expert_ids: u("expert ids", &[n, k])?,
             expert_weights: f("expert weights", &[n, k])?,
             h: f("h", &[n, k + 1, inter])?,
+            expert_rows: f("rows of experts", &if n > FEW_ROWS { [n, k + 1, dim] } else { [1; 3] })?,
             target_hidden: f("target hidden", &[n, config.dspark_target_layer_ids.len().max(1), dim])?,
             target_hidden_q: f("target hidden quantised", &[n, config.dspark_target_layer_ids.len().max(1), dim])?,
             logits: f("logits", &[n, config.vocab_size])?,
