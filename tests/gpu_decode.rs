@@ -189,6 +189,10 @@ fn drafts(name: &str, case: &str, kv: Precision, tail: DecoderTail) {
         let error = nmse(&draft.base_logits, &wanted.base_logits);
         assert!(error < 1e-8, "{name}, step {step}: {error:e}");
         assert_eq!(draft.ids, wanted.ids, "{name}, step {step}");
+        // The correction on the GPU proposes the same, and is as sure of it.
+        let proposal = block_on(model.propose(&mut own, id, 0.0, 0)).unwrap().unwrap();
+        assert_eq!(proposal.ids, wanted.ids, "{name}, step {step}");
+        assert!(nmse(&proposal.confidence, &wanted.confidence) < 1e-8, "{name}, step {step}");
         assert!(nmse(&draft.confidence, &wanted.confidence) < 1e-8, "{name}, step {step}");
         // Drafting changes nothing that the next call sees: the same bits with and without.
         let logits = block_on(model.decode(&mut own, id)).unwrap();

@@ -25,8 +25,14 @@ const VOCAB: u32 = 8;
 
 /// The model of appendix E with eight tokens: every eighth draft is right by chance alone.
 static CHECKPOINT: LazyLock<Arc<Checkpoint>> = LazyLock::new(|| {
-    let config = Config { vocab_size: VOCAB as usize, image_token_id: 6, ..appendix_e::config() };
-    let token_map = (0..VOCAB).map(|id| (7 * id + 3) % 100).collect();
+    let vocab = VOCAB as usize;
+    let config = Config {
+        vocab_size: vocab,
+        engram_compressed_vocab_size: VOCAB.into(),
+        image_token_id: 6,
+        ..appendix_e::config()
+    };
+    let token_map = (0..VOCAB).collect();
     appendix_e::checkpoint(&TinySpec { config, token_map, ..appendix_e::spec() })
 });
 

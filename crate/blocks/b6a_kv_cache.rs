@@ -208,6 +208,22 @@ impl Ring {
         rows
     }
 
+    /// The rows of [`Self::positions`], oldest first.
+    pub fn in_order(&self) -> Plane {
+        let mut rows = Plane::new(self.plane.format, self.plane.width);
+        rows.resize(self.positions().len());
+        self.positions().enumerate().for_each(|(index, p)| rows.copy_row(index, &self.plane, self.slot(p)));
+        rows
+    }
+
+    /// A ring of these rows, at most `window`, the first of which has position `first`.
+    pub fn from_order(rows: &Plane, window: usize, first: usize) -> Self {
+        let mut ring = Ring::new(rows.format, rows.width, window);
+        (ring.start, ring.end) = (first, first + rows.len());
+        (0..rows.len()).for_each(|index| ring.plane.copy_row((first + index) % window, rows, index));
+        ring
+    }
+
     /// Storage format and elements per row.
     pub fn shape(&self) -> (Format, usize) {
         (self.plane.format, self.plane.width)

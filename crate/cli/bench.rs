@@ -3,6 +3,7 @@
 //! Tables: products of the linear layers beside plain loops over f32 weights, and the embedded lab checkpoint reading a prompt and writing
 //! tokens. Every figure is the best of a few rounds after a warm-up; what else the machine does still shows in it.
 
+mod drafts;
 mod gpu;
 
 use crate::blocks::b1a_input::Prompt;
@@ -74,6 +75,8 @@ struct Lab {
     prefill_tokens_per_s: f64,
     written_tokens: usize,
     decode_tokens_per_s: f64,
+    /// Decoding with drafts and without.
+    drafts: Vec<drafts::Drafts>,
     /// Share of the prefill's time by block of the diagram.
     share: BTreeMap<&'static str, f64>,
 }
@@ -98,10 +101,11 @@ impl Report {
         for Product { format, rows, cols, n, ms, gb_per_s, times_plain } in &self.products {
             let _ = writeln!(out, "| {format} | {rows} x {cols} | {n} | {ms:.2} | {gb_per_s:.2} | {times_plain:.1} |");
         }
-        let Lab { prompt_tokens, prefill_tokens_per_s, written_tokens, decode_tokens_per_s, share } = &self.lab;
+        let Lab { prompt_tokens, prefill_tokens_per_s, written_tokens, decode_tokens_per_s, drafts, share } = &self.lab;
         out += "\nLab checkpoint\n\n| phase | tokens | tokens/s |\n|---|---|---|\n";
         let _ = writeln!(out, "| prefill | {prompt_tokens} | {prefill_tokens_per_s:.0} |");
         let _ = writeln!(out, "| decode | {written_tokens} | {decode_tokens_per_s:.0} |");
+        out += &drafts::as_markdown(drafts);
         out += "\n| block | share of prefill |\n|---|---|\n";
         for (block, share) in share {
             let _ = writeln!(out, "| {} | {:.1} % |", block.to_uppercase(), 100.0 * share);
@@ -164,7 +168,7 @@ fn measure_lab() -> Result<Lab> {
     let checkpoint = Arc::new(pollster::block_on(tiny::lab())?);
     let mut silent = |_: usize, _: usize, _: &str| {};
     let load = Reference::load(checkpoint, Precision::Released, Precision::Released, &mut silent);
-    let model = pollster::block_on(load)?;
+    let model = Arc::new(pollster::block_on(load)?);
     let prompt = prompt(PROMPT);
     let read = |observer: &mut dyn Observer| -> Result<_> {
         let mut state = model.state();
@@ -188,7 +192,9 @@ fn measure_lab() -> Result<Lab> {
         decode = decode.min(start.elapsed());
     }
     let total: Duration = blocks.values().sum();
+    let drafts = pollster::block_on(drafts::measure(&model.clone().into()))?;
     Ok(Lab {
+        drafts,
         prompt_tokens: PROMPT,
         prefill_tokens_per_s: PROMPT as f64 / prefill.as_secs_f64(),
         written_tokens: WRITTEN,
@@ -262,6 +268,7 @@ mod tests {
     fn markdown_has_a_row_per_measurement() {
         let product = Product { format: "fp8", rows: 2, cols: 32, n: 1, ms: 0.5, gb_per_s: 1.25, times_plain: 2.0 };
         let lab = Lab {
+            drafts: Vec::new(),
             prompt_tokens: 8,
             prefill_tokens_per_s: 100.0,
             written_tokens: 2,

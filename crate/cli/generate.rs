@@ -7,6 +7,7 @@ use super::{devices, model};
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::context::Context;
 use crate::config::Config;
+use crate::generate::snapshot::Form;
 use crate::generate::{Answer, Finish, Limits, Picture, Sampler, Sampling, Session, Speculation, prompt};
 use crate::image;
 use crate::model::Prefill;
@@ -26,6 +27,8 @@ use std::time::Instant;
 
 /// Largest picture file and longest prompt that are read.
 const MAX_INPUT: u64 = 256 << 20;
+/// Longest snapshot: the release's longest sequence with f32 caches has 13 GB, of which nobody has the memory twice.
+const MAX_SNAPSHOT: u64 = 4 << 30;
 
 /// Options of `generate`.
 #[derive(Debug, Args)]
@@ -33,8 +36,8 @@ pub(super) struct GenerateArgs {
     /// Checkpoint folder [default: the built-in lab model with random weights].
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// The prompt; `-` reads standard input, without its last line end. Not needed with --image.
-    #[arg(long, value_name = "TEXT", required_unless_present_any = ["image", "list_devices"], default_value = "", hide_default_value = true)]
+    /// The prompt; `-` reads standard input, without its last line end. Not needed with --image or --load.
+    #[arg(long, value_name = "TEXT", required_unless_present_any = ["image", "list_devices", "load"], default_value = "", hide_default_value = true)]
     prompt: String,
     /// A picture (PNG, JPEG or WebP), in front of the text; may be given several times.
     #[arg(long, value_name = "FILE")]
@@ -91,6 +94,15 @@ pub(super) struct GenerateArgs {
     #[arg(long, value_name = "P", default_value_t = Speculation::default().confidence, conflicts_with = "no_dspark")]
     #[arg(value_parser = options::share)]
     dspark_confidence: f32,
+    /// Go on with a conversation that --save wrote, here or in a browser. The prompt follows what is there; without one the answer goes on.
+    #[arg(long, value_name = "FILE")]
+    load: Option<PathBuf>,
+    /// Write the conversation, answer included, to a file for --load. It needs the same model and numerics there.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Leave the window rings out of the file: 890 bytes per token and the ids; --load computes them again.
+    #[arg(long, requires = "save")]
+    save_compact: bool,
     /// Print one JSON object at the end instead of the text as it comes.
     #[arg(long)]
     json: bool,
@@ -111,18 +123,24 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     let tokenizer = Arc::new(Tokenizer::from_json(checkpoint.tokenizer_json()?)?);
     let pictures = args.image.iter().map(|path| picture(path, &config)).collect::<Result<Vec<_>>>()?;
     let pieces = args.pieces(&text, &tokenizer, &config)?;
+    let saved = args.load.as_deref().map(read_file).transpose()?;
     let context = Context::new(&config, args.numerics.into(), args.kv.into());
     let engine = args.adapter.load(args.backend, &checkpoint, context, console)?;
-    let mut session = Session::new(engine, tokenizer)?;
+    let mut session = match &saved {
+        Some(bytes) => block_on(Session::load(engine, tokenizer, bytes))?,
+        None => Session::new(engine, tokenizer)?,
+    };
     session.speculate((!args.no_dspark).then_some(Speculation { confidence: args.dspark_confidence }));
 
     let begin = Instant::now();
     let clock = || begin.elapsed().as_secs_f64();
     let how = Prefill { tail: args.decoder_tail, ..Prefill::default() };
-    let spinner = console.spinner("đang đọc câu hỏi", "reading the prompt");
-    let fed = block_on(session.feed(&pieces, &pictures, how, &clock));
-    spinner.finish_and_clear();
-    fed?;
+    if !pieces.is_empty() {
+        let spinner = console.spinner("đang đọc câu hỏi", "reading the prompt");
+        let fed = block_on(session.feed(&pieces, &pictures, how, &clock));
+        spinner.finish_and_clear();
+        fed?;
+    }
 
     let limits = Limits { max_tokens: args.max_tokens as usize, stop: args.stop.clone() };
     let mut closed = None;
@@ -141,6 +159,16 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     }
     console.print(&if args.json { args.report(&answer, &session) } else { "\n".into() })?;
     args.statistics(&answer, &session, console);
+    if let Some(path) = &args.save {
+        let form = if args.save_compact { Form::Compact } else { Form::Full };
+        let bytes = block_on(session.save(form))?;
+        std::fs::write(path, &bytes).map_err(|source| Error::Io { path: path.display().to_string(), source })?;
+        let (size, tokens, name) = (grouped(bytes.len() as u64), session.ids().len(), path.display());
+        console.notice(
+            format!("đã lưu {tokens} token vào {name}: {size} byte"),
+            format!("saved {tokens} tokens to {name}: {size} bytes"),
+        );
+    }
     Ok(true)
 }
 
@@ -157,12 +185,26 @@ impl GenerateArgs {
     /// The prompt in the chat form, or as it is.
     fn pieces(&self, text: &str, tokenizer: &Tokenizer, config: &Config) -> Result<Vec<Piece>> {
         let pictures = self.image.len();
+        if text.is_empty() && pictures == 0 && self.load.is_some() {
+            return Ok(Vec::new());
+        }
         if text.is_empty() && pictures == 0 {
             return Err(Error::Prompt("empty: needed some text or a picture".into()));
         }
-        if !self.chat {
-            return prompt::plain(text, pictures, tokenizer, config);
+        let mut pieces = if self.chat {
+            self.chat_pieces(text, tokenizer)?
+        } else {
+            prompt::plain(text, pictures, tokenizer, config)?
+        };
+        if let (Some(Piece::Ids(ids)), Some(_)) = (pieces.first_mut(), &self.load) {
+            // The beginning of a sequence is in the file.
+            ids.retain(|&id| id != config.bos_token_id);
         }
+        Ok(pieces)
+    }
+
+    fn chat_pieces(&self, text: &str, tokenizer: &Tokenizer) -> Result<Vec<Piece>> {
+        let pictures = self.image.len();
         let mut parts: Vec<Part> = (0..pictures).map(Part::Image).collect();
         if !text.is_empty() {
             parts.push(Part::Text(text.into()));
@@ -213,6 +255,13 @@ impl GenerateArgs {
             format!("trả lời: {answered} token, {decode_seconds:.2} giây, {wrote} token/giây; kết thúc vì {vi}"),
             format!("answer: {answered} tokens, {decode_seconds:.2} s, {wrote} tokens/s; ended by {en}"),
         );
+        if usage.reused_tokens > 0 {
+            let reused = usage.reused_tokens;
+            console.notice(
+                format!("dùng lại: {reused} token đã đọc từ trước"),
+                format!("reused: {reused} tokens that were read before"),
+            );
+        }
         if usage.drafted_tokens > 0 {
             let (drafted, accepted, rounds) = (usage.drafted_tokens, usage.accepted_tokens, usage.rounds);
             let per_round = usage.decode_steps as f64 / rounds as f64;
@@ -247,6 +296,16 @@ fn finish(finish: Finish) -> (&'static str, &'static str) {
         Finish::PositionLimit => ("hết vị trí của mô hình", "the model's position limit"),
         Finish::Cancelled => ("bị dừng", "a request to stop"),
     }
+}
+
+/// A whole file; [`MAX_SNAPSHOT`] bytes at most.
+fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let source = ByteSource::open(path)?;
+    if source.len() > MAX_SNAPSHOT {
+        let (file, found) = (path.display(), source.len());
+        return Err(Error::Integrity(format!("{file}: {found} bytes; a snapshot has at most {MAX_SNAPSHOT}")));
+    }
+    block_on(source.read(0..source.len()))
 }
 
 fn read_prompt(prompt: &str) -> Result<String> {

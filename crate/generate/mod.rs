@@ -3,6 +3,7 @@
 //! Reading order: [`sampler`] (logits to a token), [`prompt`] (text and pictures to prompt pieces), [`speculate`] (several tokens at once),
 //! [`session`] (the loop), [`resume`] (what a session keeps, goes back to and copies), [`snapshot`] (a session as a file), [`usage`] (what it took).
 
+mod answer;
 pub mod prompt;
 mod resume;
 pub mod sampler;
@@ -14,8 +15,9 @@ pub mod usage;
 #[cfg(test)]
 mod tests;
 
+pub use answer::{Answer, Finish, Limits};
 pub use prompt::Picture;
 pub use sampler::{Sampler, Sampling};
-pub use session::{Answer, Clock, Finish, Limits, Session};
+pub use session::{Clock, Session};
 pub use speculate::Speculation;
 pub use usage::Usage;

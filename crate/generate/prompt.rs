@@ -50,3 +50,19 @@ pub fn plain(text: &str, pictures: usize, tokenizer: &Tokenizer, config: &Config
     }
     Ok(pieces)
 }
+
+/// Positions of all pieces, and of pictures.
+pub(super) fn count(pieces: &[Piece], pictures: &[Picture]) -> Result<(usize, usize)> {
+    let (mut positions, mut image_tokens) = (0, 0);
+    for piece in pieces {
+        match piece {
+            Piece::Ids(ids) => positions += ids.len(),
+            Piece::Image(index) => {
+                let all = pictures.len();
+                let missing = || Error::Prompt(format!("picture {index}: needed a place in the list of {all}"));
+                image_tokens += pictures.get(*index).ok_or_else(missing)?.types.len();
+            }
+        }
+    }
+    Ok((positions + image_tokens, image_tokens))
+}

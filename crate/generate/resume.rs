@@ -1,7 +1,7 @@
 //! What a session does besides going forward: back, again, and two ways.
 
-use super::prompt::Picture;
-use super::session::{Clock, Session, count};
+use super::prompt::{Picture, count};
+use super::session::{Clock, Session};
 use super::usage::Usage;
 use crate::blocks::b1a_input::Prompt;
 use crate::model::{Engine, Prefill};
@@ -98,12 +98,12 @@ impl Session {
     /// # Errors
     /// As [`GpuModel::reload`](crate::model::gpu::GpuModel::reload) and [`Self::feed`].
     pub(super) async fn recover(&mut self) -> Result<()> {
-        if let Engine::Gpu(model) = &self.model {
-            if model.lost().is_some() {
-                let reloaded = model.reload().await;
-                self.model = Engine::Gpu(Rc::new(self.keep(reloaded)?));
-                self.in_flight = true;
-            }
+        if let Engine::Gpu(model) = &self.model
+            && model.lost().is_some()
+        {
+            let reloaded = model.reload().await;
+            self.model = Engine::Gpu(Rc::new(self.keep(reloaded)?));
+            self.in_flight = true;
         }
         if !self.in_flight {
             return Ok(());

@@ -1,68 +1,21 @@
 //! One conversation with a model: read a prompt, write an answer.
 
-use super::prompt::Picture;
+use super::answer::{Answer, Finish, Limits, Text};
+use super::prompt::{Picture, count};
 use super::sampler::Sampler;
 use super::speculate::{self, Round, Speculation};
 use super::usage::Usage;
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::model::{Engine, EngineState, Prefill};
+use crate::text::Tokenizer;
 use crate::text::prompt::Piece;
-use crate::text::{Detokeniser, StopStrings, Tokenizer};
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Seconds from any fixed moment on. Passed in, because the browser's clock is not the operating system's.
 pub type Clock<'a> = &'a dyn Fn() -> f64;
-
-/// When an answer ends, besides the model's own end of sequence.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Most tokens of the answer, at least 1.
-    pub max_tokens: usize,
-    /// Texts before which the answer ends.
-    pub stop: Vec<String>,
-}
-
-/// Why an answer ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finish {
-    /// The model chose its end of sequence.
-    Eos,
-    /// A stop string came.
-    Stop,
-    /// [`Limits::max_tokens`].
-    MaxTokens,
-    /// The model has no position left for another token.
-    PositionLimit,
-    /// The callback asked to stop.
-    Cancelled,
-}
-
-impl Finish {
-    /// Name in reports: `eos`, `stop`, `max-tokens`, `position-limit`, `cancelled`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Finish::Eos => "eos",
-            Finish::Stop => "stop",
-            Finish::MaxTokens => "max-tokens",
-            Finish::PositionLimit => "position-limit",
-            Finish::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// A whole answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// All text that was passed to the callback.
-    pub text: String,
-    /// All tokens that were chosen: an end of sequence and the tokens of a stop string are here, but not in the text.
-    pub ids: Vec<u32>,
-    /// Why it ended.
-    pub finish: Finish,
-}
 
 /// A model's state and what belongs to it. Prompts and answers alternate as one growing sequence.
 ///
@@ -186,6 +139,7 @@ impl Session {
         how: Prefill,
         proceed: &mut dyn FnMut(usize) -> ControlFlow<()>,
     ) -> Result<bool> {
+        self.model.check(self.sequence.len(), prompt)?;
         let how = Prefill { all_logits: false, ..how };
         let step = if how.tail == DecoderTail::All { how.chunk.max(1) } else { prompt.len() };
         for from in (0..prompt.len()).step_by(step) {
@@ -230,8 +184,7 @@ impl Session {
         if self.logits.is_empty() && self.unfed.is_none() {
             return Err(Error::Prompt("empty: needed a prompt before an answer".into()));
         }
-        let mut text =
-            Text { stops: StopStrings::new(&limits.stop)?, detokeniser: Detokeniser::new(), all: String::new() };
+        let mut text = Text::new(limits)?;
         let mut ids = Vec::new();
         let finish = loop {
             if self.is_full() {
@@ -356,45 +309,5 @@ impl Session {
             return Err(Error::Usage("this session ended with an error; a new one is needed".into()));
         }
         Ok(())
-    }
-}
-
-/// Positions of all pieces, and of pictures.
-pub(super) fn count(pieces: &[Piece], pictures: &[Picture]) -> Result<(usize, usize)> {
-    let (mut positions, mut image_tokens) = (0, 0);
-    for piece in pieces {
-        match piece {
-            Piece::Ids(ids) => positions += ids.len(),
-            Piece::Image(index) => {
-                let all = pictures.len();
-                let missing = || Error::Prompt(format!("picture {index}: needed a place in the list of {all}"));
-                image_tokens += pictures.get(*index).ok_or_else(missing)?.types.len();
-            }
-        }
-    }
-    Ok((positions + image_tokens, image_tokens))
-}
-
-/// The answer's text as it grows.
-struct Text {
-    detokeniser: Detokeniser,
-    stops: StopStrings,
-    all: String,
-}
-
-impl Text {
-    /// Adds a token; returns whether a stop string was found.
-    fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> bool {
-        let (certain, stopped) = self.stops.push(&self.detokeniser.push(tokenizer, id));
-        self.all += &certain;
-        stopped
-    }
-
-    /// Adds what was held back; returns whether that completes a stop string.
-    fn finish(&mut self) -> bool {
-        let (certain, stopped) = self.stops.push(&self.detokeniser.finish());
-        self.all += &certain;
-        self.all += &self.stops.finish();
-        stopped
     }
 }

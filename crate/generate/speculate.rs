@@ -68,10 +68,10 @@ pub async fn round(
     let room = engine.config().max_position_embeddings.saturating_sub(state.position() + 1);
     let most = most.saturating_sub(1).min(room);
     let mut rows = vec![anchor];
-    if let Some(how) = how.filter(|_| most > 0) {
-        if let Some(proposal) = propose(engine, state, anchor, sampler).await? {
-            rows.extend(confident(&proposal, how.confidence).iter().take(most));
-        }
+    if let Some(how) = how.filter(|_| most > 0)
+        && let Some(proposal) = propose(engine, state, anchor, sampler).await?
+    {
+        rows.extend(confident(&proposal, how.confidence).iter().take(most));
     }
     let mut tokens = verify(engine, state, &rows, sampler).await?;
     let drafted = rows.len() - 1;

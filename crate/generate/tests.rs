@@ -162,6 +162,11 @@ fn errors_are_never_empty_answers() {
     assert!(matches!(block_on(session.feed(&[], &[], Prefill::default(), &|| 0.0)), Err(Error::Prompt(_))));
     let picture = block_on(session.feed(&[Piece::Image(0)], &[], Prefill::default(), &|| 0.0));
     assert!(matches!(picture, Err(Error::Prompt(_))));
+    // An id that does not exist, in the second chunk: the first has not been fed either.
+    let alien = [Piece::Ids(vec![1, 2, 3, u32::MAX])];
+    let how = Prefill { chunk: 2, ..Prefill::default() };
+    assert!(matches!(block_on(session.feed(&alien, &[], how, &|| 0.0)), Err(Error::Prompt(_))));
+    assert!(session.ids().is_empty());
     feed(&mut session, "a").unwrap();
     assert!(matches!(answer(&mut session, 0, &[]), Err(Error::Usage(_))));
     assert!(matches!(answer(&mut session, 1, &[""]), Err(Error::Prompt(_))));
@@ -215,4 +220,138 @@ fn seconds() {
     assert_eq!(usage.decode_rate(), Some(2.0 / 3.0));
     assert_eq!(usage.prefill_rate(), Some(usage.prompt_tokens as f64));
     assert_eq!(Usage::default().decode_rate(), None);
+}
+
+/// What a session writes after a prompt, greedily.
+fn written(session: &mut Session, n: usize) -> Vec<u32> {
+    answer(session, n, &[]).unwrap().0.ids
+}
+
+/// A fresh session that reads these ids in one piece.
+fn fresh(ids: &[u32]) -> Session {
+    let mut session = session();
+    block_on(session.feed(&[Piece::Ids(ids.to_vec())], &[], Prefill::default(), &|| 0.0)).unwrap();
+    session
+}
+
+/// A conversation that comes back longer, edited, or shorter: what is common stays, the answer is that of a fresh session.
+#[test]
+fn conversations_are_resumed() {
+    let text = |text: &str| [vec![0], LAB.1.encode(text)].concat();
+    let mut session = session();
+    let resume = |session: &mut Session, ids: &[u32]| {
+        block_on(session.resume(&[Piece::Ids(ids.to_vec())], &[], Prefill::default(), &|| 0.0)).unwrap()
+    };
+    let first = text("The token and its neighbours");
+    assert_eq!(resume(&mut session, &first), 0);
+    let answered = written(&mut session, 5);
+    // The last token of the answer has not run yet.
+    let second = [first.clone(), answered.clone(), LAB.1.encode(" and more")].concat();
+    assert_eq!(resume(&mut session, &second), first.len() + 4);
+    assert_eq!(written(&mut session, 4), written(&mut fresh(&second), 4));
+    let edited = [&first[..6], &[9, 8, 7][..]].concat();
+    assert_eq!(resume(&mut session, &edited), 6);
+    assert_eq!(session.ids(), edited);
+    assert_eq!(written(&mut session, 4), written(&mut fresh(&edited), 4));
+    // The same again: the last token is fed for its logits.
+    assert_eq!(resume(&mut session, &edited), edited.len() - 1);
+    assert_eq!(written(&mut session, 4), written(&mut fresh(&edited), 4));
+    assert_eq!(session.usage().reused_tokens, first.len() + 4 + 6 + edited.len() - 1);
+    let other = text("Nothing");
+    assert_eq!(resume(&mut session, &other), 1);
+    assert_eq!(written(&mut session, 3), written(&mut fresh(&other), 3));
+}
+
+#[test]
+fn pictures_are_compared_by_what_they_show() {
+    let config = LAB.0.config();
+    let picture = |factor: usize| {
+        let rgb = Rgb::new(84, 60, (0..84 * 60 * 3).map(|i| (i * factor % 256) as u8).collect()).unwrap();
+        Picture::new(&rgb, config.vision.as_ref().unwrap()).unwrap()
+    };
+    let pieces = prompt::plain("What is this?", 1, &LAB.1, config).unwrap();
+    let mut session = session();
+    let mut resume = |picture: &Picture| {
+        block_on(session.resume(&pieces, std::slice::from_ref(picture), Prefill::default(), &|| 0.0)).unwrap()
+    };
+    let (one, other) = (picture(7), picture(11));
+    assert_eq!(resume(&one), 0);
+    let all = 1 + one.types.len() + LAB.1.encode("What is this?").len();
+    assert_eq!(resume(&one), all - 1);
+    // BOS and START, and then the first cell differs.
+    assert_eq!(resume(&other), 2);
+}
+
+#[test]
+fn forks_go_their_own_ways() {
+    let mut session = session();
+    feed(&mut session, "The token").unwrap();
+    written(&mut session, 2);
+    let mut fork = block_on(session.fork()).unwrap();
+    assert_eq!(fork.usage(), Usage::default());
+    assert_eq!(written(&mut fork, 4), EXPECTED[2..]);
+    feed(&mut session, " or").unwrap();
+    written(&mut session, 3);
+    assert_eq!(fork.ids(), [&[0], &LAB.1.encode("The token")[..], &EXPECTED[..5]].concat());
+}
+
+/// Stopped after each token, in a prompt or in an answer: what is there is the beginning, and goes on as if nothing had happened.
+#[test]
+fn stopping_leaves_the_beginning() {
+    let ids = [vec![0], LAB.1.encode("The token and its neighbours")].concat();
+    let whole = written(&mut fresh(&ids), 6);
+    let how = Prefill { chunk: 3, ..Prefill::default() };
+    for stop in 1..=ids.len().div_ceil(3) {
+        let mut session = session();
+        let mut chunks = 0;
+        let mut proceed = |_| {
+            chunks += 1;
+            if chunks == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let pieces = [Piece::Ids(ids.clone())];
+        let read = block_on(session.feed_while(&pieces, &[], how, &|| 0.0, &mut proceed)).unwrap();
+        let end = (3 * stop).min(ids.len());
+        assert_eq!((session.ids(), read), (&ids[..end], end == ids.len()));
+        if !read {
+            block_on(session.feed(&[Piece::Ids(ids[end..].to_vec())], &[], how, &|| 0.0)).unwrap();
+        }
+        assert_eq!(written(&mut session, 6), whole);
+    }
+    for stop in 1..6 {
+        let (mut session, mut tokens) = (fresh(&ids), 0);
+        let limits = Limits { max_tokens: 6, stop: Vec::new() };
+        let sampler = Sampler::new(Sampling::GREEDY).unwrap();
+        let first = block_on(session.generate(&sampler, &limits, &|| 0.0, &mut |_| {
+            tokens += 1;
+            if tokens == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }));
+        let first = first.unwrap().ids;
+        assert_eq!([first, written(&mut session, 6 - stop)].concat(), whole);
+    }
+}
+
+/// A call that is dropped in its middle leaves a session that makes its state again.
+#[test]
+fn a_dropped_call_is_made_good() {
+    let mut session = session();
+    feed(&mut session, "The token").unwrap();
+    written(&mut session, 2);
+    session.in_flight = true;
+    session.state = session.model.state().unwrap();
+    assert_eq!(written(&mut session, 4), EXPECTED[2..]);
+}
+
+/// A hundred turns of a conversation whose beginning stays: the state grows by what is new, and nothing else does.
+#[test]
+fn memory_is_steady_over_turns() {
+    let mut session = session();
+    let start = [vec![0], LAB.1.encode("The token")].concat();
+    let mut bytes = Vec::new();
+    for turn in 0..100u32 {
+        let ids = [start.clone(), vec![5 + turn % 7, 6]].concat();
+        block_on(session.resume(&[Piece::Ids(ids.clone())], &[], Prefill::default(), &|| 0.0)).unwrap();
+        written(&mut session, 2);
+        bytes.push((session.state().kv_bytes(), session.state().ring_bytes(), session.ids().len()));
+    }
+    assert!(bytes.windows(2).all(|pair| pair[0] == pair[1]), "{bytes:?}");
 }

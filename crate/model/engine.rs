@@ -4,7 +4,8 @@
 //! on their thread.
 
 use super::gpu::{GpuModel, GpuState};
-use super::reference::{Output, Prefill, Reference};
+use super::reference::{Output, Prefill, Reference, check_prompt};
+use super::replay::{check_rewind, replay_from};
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::b6a_kv_cache::State;
 use crate::blocks::tap::Silent;
@@ -17,6 +18,7 @@ use crate::kernels::call::Call;
 use crate::kernels::linear::{self, GpuMatrix};
 use crate::numerics::linear::Matrix;
 use crate::numerics::precision::Precision;
+use crate::weights::Checkpoint;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -112,6 +114,14 @@ impl Engine {
         })
     }
 
+    /// What can be wrong with a prompt that follows `position` tokens, before any of it is fed in pieces.
+    ///
+    /// # Errors
+    /// [`Error::Prompt`] as [`Reference::prefill`].
+    pub fn check(&self, position: usize, prompt: &Prompt) -> Result<()> {
+        check_prompt(self.config(), position, prompt, self.config().vision.is_some())
+    }
+
     /// Feeds a prompt; returns the logits of the last row, or of all that ran through the decoder.
     ///
     /// # Errors
@@ -142,6 +152,43 @@ impl Engine {
             (Engine::Gpu(model), EngineState::Gpu(state)) => model.rewind(state, sequence, position).await,
             _ => Err(foreign()),
         }
+    }
+
+    /// A state whose global KV alone is there, for at least `position` tokens of `sequence`: rings and open groups are made again, up to
+    /// `position` (section 4.3).
+    ///
+    /// # Errors
+    /// As [`Self::rewind`] and [`Self::upload`].
+    pub async fn restore(&self, mut state: State, sequence: &Prompt, position: usize) -> Result<EngineState> {
+        match self {
+            Engine::Cpu(model) => {
+                model.rewind(&mut state, sequence, position).await?;
+                Ok(EngineState::Cpu(Box::new(state)))
+            }
+            Engine::Gpu(model) => {
+                check_rewind(model.config(), state.position, sequence, position)?;
+                let mut state = model.upload(&state).await?;
+                model.replay(&mut state, sequence, replay_from(model.config(), position)..position).await?;
+                Ok(EngineState::Gpu(Box::new(state)))
+            }
+        }
+    }
+
+    /// Where the weights come from.
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
+        match self {
+            Engine::Cpu(model) => &model.checkpoint,
+            Engine::Gpu(model) => &model.checkpoint,
+        }
+    }
+
+    /// Roundings between operations, and of the caches.
+    pub fn precision(&self) -> (Precision, Precision) {
+        let context = match self {
+            Engine::Cpu(model) => &model.context,
+            Engine::Gpu(model) => &model.context,
+        };
+        (context.numerics, context.kv)
     }
 
     /// A copy of a sequence's state.

@@ -77,7 +77,7 @@ impl Reference {
 }
 
 /// Compressed ids of some places of a sequence; `None` inside a picture (section 2.1).
-pub(super) fn compressed(sequence: &Prompt, range: std::ops::Range<usize>, map: &[u32]) -> Vec<Option<u32>> {
+pub(crate) fn compressed(sequence: &Prompt, range: std::ops::Range<usize>, map: &[u32]) -> Vec<Option<u32>> {
     range.map(|p| (!sequence.types[p].is_image()).then(|| map[sequence.ids[p] as usize])).collect()
 }
 

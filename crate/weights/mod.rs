@@ -7,6 +7,7 @@
 pub mod checkpoint;
 pub mod contract;
 pub mod engram;
+mod fingerprint;
 pub mod header;
 pub mod index;
 pub mod source;

@@ -1,5 +1,5 @@
 // confidence — the chance of each drafted token, as a logit: W_c [x_i, embed of the token before] (section 10.6); and all that a draft returns.
-// streams (b, LANES, DIM)   pre (b, LANES)   weight (DIM + RANK) bf16   embed (VOCAB, RANK) bf16   anchor (b), its first is read   drafted (b)
+// streams (b, LANES, DIM)   pre (b, LANES)   weight (DIM + RANK)   embed (VOCAB, RANK) bf16   anchor (b), its first is read   drafted (b)
 // proposal (2, b): the drafted ids, and the bits of their logits
 // Dispatch (b).  Includes: decode, reduce, round.
 // Numerics: f32, the sum in a fixed tree; x_i is rounded to bf16 in released numerics.
@@ -15,7 +15,7 @@ struct Confidence {
 
 @group(0) @binding(0) var<storage, read> streams: array<f32>;             // (b, LANES, DIM)
 @group(0) @binding(1) var<storage, read> pre: array<f32>;                 // (b, LANES)
-@group(0) @binding(2) var<storage, read> weight: array<u32>;              // ((DIM + RANK) / 2)
+@group(0) @binding(2) var<storage, read> weight: array<f32>;              // (DIM + RANK)
 @group(0) @binding(3) var<storage, read> embed: array<u32>;               // (VOCAB, RANK / 2)
 @group(0) @binding(4) var<storage, read> anchor: array<u32>;              // (b)
 @group(0) @binding(5) var<storage, read> drafted: array<u32>;             // (b)
@@ -38,14 +38,12 @@ fn confidence(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
         before = min(drafted[row - 1u], p.vocab - 1u);
     }
     var sum = 0.0;
-    for (var i = thread; i < p.dim / 2u; i += WG_SIZE) {
-        let word = weight[i];
-        sum += collapsed(row, 2u * i) * bf16_low(word) + collapsed(row, 2u * i + 1u) * bf16_high(word);
+    for (var d = thread; d < p.dim; d += WG_SIZE) {
+        sum += collapsed(row, d) * weight[d];
     }
     for (var i = thread; i < p.rank / 2u; i += WG_SIZE) {
-        let word = weight[p.dim / 2u + i];
         let e = embed[before * (p.rank / 2u) + i];
-        sum += bf16_low(e) * bf16_low(word) + bf16_high(e) * bf16_high(word);
+        sum += bf16_low(e) * weight[p.dim + 2u * i] + bf16_high(e) * weight[p.dim + 2u * i + 1u];
     }
     let logit = workgroup_sum(sum, thread);
     if (thread == 0u) {

@@ -110,6 +110,49 @@ fn decoder_tail_numerics_and_kv() {
     assert_eq!((&f32["settings"]["kv"], &f32["settings"]["numerics"]), (&"f32".into(), &"released".into()));
 }
 
+/// Drafts change the time, never the answer.
+#[test]
+fn answers_with_drafts_and_without() {
+    let t12 = golden("t12");
+    for drawn in [&[][..], &["--temperature", "1.2", "--seed", "3"]] {
+        let args = [&["generate", "--model", &t12, "--prompt", PROMPT, "--max-tokens", "12", "--json"], drawn].concat();
+        let plain = Run::of(&[&args[..], &["--no-dspark"]].concat()).json();
+        let all = Run::of(&[&args[..], &["--dspark-confidence", "0"]].concat()).json();
+        assert_eq!(ids(&plain), ids(&all));
+        assert_eq!(plain["usage"]["drafted_tokens"], 0);
+        assert!(all["usage"]["drafted_tokens"].as_u64() > Some(0));
+    }
+    let run = Run::of(&["generate", "--prompt", PROMPT, "--max-tokens", "12", "--dspark-confidence", "0"]);
+    assert!(run.stderr.contains("tokens drafted") || run.stderr.contains("token, nhận"), "{}", run.stderr);
+}
+
+/// A conversation that is saved and opened goes on as it would have, with a new prompt and without.
+#[test]
+fn conversations_go_on_from_a_file() {
+    let (t12, folder) = (golden("t12"), tempfile::tempdir().unwrap());
+    let [full, compact] = ["full", "compact"].map(|name| text(&folder.path().join(name)));
+    let args = ["generate", "--model", &t12, "--json", "--max-tokens"];
+    let whole = ids(&Run::of(&[&args[..], &["9", "--prompt", PROMPT]].concat()).json());
+    let begin = [&args[..], &["4", "--prompt", PROMPT, "--save"]].concat();
+    assert_eq!(ids(&Run::of(&[&begin[..], &[&full]].concat()).json()), whole[..4]);
+    Run::of(&[&begin[..], &[&compact, "--save-compact"]].concat()).json();
+    let sizes = [&full, &compact].map(|path| std::fs::metadata(path).unwrap().len());
+    assert!(sizes[1] < sizes[0], "{sizes:?}");
+    for file in [&full, &compact] {
+        let rest = Run::of(&[&args[..], &["5", "--load", file]].concat()).json();
+        assert_eq!((ids(&rest), &rest["usage"]["prompt_tokens"]), (whole[4..].to_vec(), &Value::from(0)));
+    }
+    let more = [&full, &compact]
+        .map(|file| Run::of(&[&args[..], &["3", "--load", file, "--prompt", " and then"]].concat()).json());
+    assert_eq!(ids(&more[0]), ids(&more[1]));
+    let run = Run::of(&[&args[..], &["3", "--load", &full, "--kv", "f32"]].concat());
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("caches in released"), "{}", run.stderr);
+    std::fs::write(&full, b"flash890 and then nothing").unwrap();
+    let run = Run::of(&[&args[..], &["3", "--load", &full]].concat());
+    assert_eq!(run.code, 4, "{}", run.stderr);
+}
+
 #[test]
 fn a_closed_standard_output_ends_quietly() {
     for more in [&[][..], &["--json"]] {

@@ -7,6 +7,7 @@ mod cache;
 mod faults;
 mod invariance;
 mod released;
+mod sessions;
 mod tail;
 mod taps;
 mod transfer;

@@ -1,19 +1,21 @@
 //! The GPU's part of `bench`: the lab checkpoint at several context lengths, and matrix-vector products beside the adapter's own copy.
 
+use super::drafts::{self, Drafts};
 use super::{ROUNDS, WRITTEN, best_of, prompt};
 use crate::Result;
 use crate::gpu::kernel::Pipelines;
 use crate::gpu::{Choice, Element, Gpu, Planner, Tensor};
 use crate::kernels::call::Call;
 use crate::kernels::linear::{self, GpuMatrix};
-use crate::model::Prefill;
 use crate::model::gpu::GpuModel;
+use crate::model::{Engine, Prefill};
 use crate::numerics::hash::Stream;
 use crate::numerics::linear::Matrix;
 use crate::numerics::precision::Precision;
 use crate::weights::tiny;
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,6 +40,8 @@ pub(super) struct GpuReport {
     max_binding: u64,
     /// Speed of the lab checkpoint in released numerics.
     lines: Vec<Line>,
+    /// Decoding with drafts and without.
+    drafts: Vec<Drafts>,
     /// Of one decoded token.
     dispatches: usize,
     submits: usize,
@@ -81,7 +85,7 @@ async fn measure_on(gpu: Gpu) -> Result<GpuReport> {
     let checkpoint = Arc::new(tiny::lab().await?);
     let mut silent = |_: usize, _: usize, _: &str| {};
     let (released, adapter) = (Precision::Released, gpu.adapter.clone());
-    let model = GpuModel::load(gpu.clone(), checkpoint, released, released, &mut silent).await?;
+    let model = Rc::new(GpuModel::load(gpu.clone(), checkpoint, released, released, &mut silent).await?);
     let first = read_and_write(&model, 0).await?;
     let (mut lines, mut second) = (Vec::new(), Duration::ZERO);
     for depth in DEPTHS {
@@ -105,6 +109,7 @@ async fn measure_on(gpu: Gpu) -> Result<GpuReport> {
         backend: adapter.backend,
         max_binding: gpu.limits.max_storage_buffer_binding_size,
         lines,
+        drafts: drafts::measure(&Engine::Gpu(model.clone())).await?,
         dispatches: model.dispatches().await?.1,
         submits: 1,
         bytes_read: 4,
@@ -202,6 +207,7 @@ impl GpuReport {
         for Line { test, tokens_per_s } in &self.lines {
             let _ = writeln!(out, "| lab | {backend} | {test} | {tokens_per_s:.1} |");
         }
+        out += &drafts::as_markdown(&self.drafts);
         let GpuReport { dispatches, submits, bytes_read, pipelines, first_use_ms, .. } = self;
         let _ = writeln!(out, "\nPer token: {dispatches} dispatches, {submits} submit, {bytes_read} bytes read back.");
         let _ = writeln!(out, "Pipelines: {pipelines}, recorded and compiled in {first_use_ms:.0} ms.\n");
@@ -227,6 +233,7 @@ mod tests {
             backend: "vulkan".into(),
             max_binding: 128 << 20,
             lines: vec![Line { test: "tg16 @ d256".into(), tokens_per_s: 12.5 }],
+            drafts: Vec::new(),
             dispatches: 300,
             submits: 1,
             bytes_read: 4,

@@ -42,8 +42,8 @@ pub const KERNEL: Kernel = Kernel {
     overrides: &["ROUND"],
 };
 
-/// Records `proposal` `[2, b]`, ids and bits of confidence logits, from `streams` `[b, lanes, dim]`, `pre` `[b, lanes]`, `weight` `[1, 2 * (dim + rank)]`
-/// bytes, `embed` `[vocab, 2 * rank]` bytes, `anchor` `[b]` and `drafted` `[b]`.
+/// Records `proposal` `[2, b]`, ids and bits of confidence logits, from `streams` `[b, lanes, dim]`, `pre` `[b, lanes]`, `weight` `[dim + rank]`,
+/// `embed` `[vocab, 2 * rank]` bytes, `anchor` `[b]` and `drafted` `[b]`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.

@@ -55,6 +55,14 @@ impl Drafting {
     }
 }
 
+#[cfg(test)]
+impl Drafting {
+    /// Bytes that a proposal reads back, if there was one.
+    pub(super) fn bytes_read(&self) -> Option<u64> {
+        self.correction.as_ref().map(|correction| correction.proposal.buffer.size())
+    }
+}
+
 /// The sequential part of a draft on the GPU.
 #[derive(Debug)]
 struct Correction {

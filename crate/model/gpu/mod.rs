@@ -73,7 +73,7 @@ pub struct GpuModel {
     hashes: Vec<(usize, Hash)>,
     pipelines: Rc<RefCell<Pipelines>>,
     input: Input,
-    checkpoint: Arc<Checkpoint>,
+    pub(super) checkpoint: Arc<Checkpoint>,
 }
 
 /// What pictures need: the learned rows that frame them, which stay on the CPU, and the vision tower.

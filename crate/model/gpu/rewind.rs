@@ -69,7 +69,12 @@ impl GpuModel {
     }
 
     /// Feeds `range` of a sequence whose entries and index keys are there, and ends at its end.
-    pub(super) async fn replay(&self, state: &mut GpuState, sequence: &Prompt, range: Range<usize>) -> Result<()> {
+    pub(in crate::model) async fn replay(
+        &self,
+        state: &mut GpuState,
+        sequence: &Prompt,
+        range: Range<usize>,
+    ) -> Result<()> {
         self.gpu.alive()?;
         let first = range.start.saturating_sub(self.config().engram_max_ngram_size - 1);
         state.engram_history = compressed(sequence, first..range.start, &self.checkpoint.engram.token_map);

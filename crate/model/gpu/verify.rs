@@ -92,3 +92,36 @@ impl GpuModel {
         Ok(every)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::{Choice, Gpu};
+    use crate::model::Prefill;
+    use crate::numerics::precision::Precision;
+    use crate::weights::Checkpoint;
+
+    /// What comes back from the GPU in a greedy round: ids and confidences of the draft, and the model's own choices. With the release's block of
+    /// five that is 64 bytes.
+    #[test]
+    fn a_round_reads_twelve_bytes_per_drafted_token_and_four_more() {
+        pollster::block_on(async {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/t12");
+            let checkpoint = std::sync::Arc::new(Checkpoint::open_dir(folder).await.unwrap());
+            let gpu = Gpu::open(&Choice::default()).await.expect("GPU tests need an adapter; a software one will do");
+            let (f32, mut silent) = (Precision::F32, |_: usize, _: usize, _: &str| {});
+            let model = GpuModel::load(gpu, checkpoint, f32, f32, &mut silent).await.unwrap();
+            let mut state = model.state().unwrap();
+            model.prefill(&mut state, &Prompt::text(vec![1, 2, 3]), Prefill::default()).await.unwrap();
+            let proposal = model.propose(&mut state, 4, 0.0, 0).await.unwrap().unwrap();
+            let chosen = model.verify(&mut state, &[&[4], &proposal.ids[..]].concat(), 0.0, 0).await.unwrap();
+            let block = model.config().dspark_block_size;
+            assert_eq!((proposal.ids.len(), chosen.len()), (block, block + 1));
+            let drafted = state.drafting.as_ref().and_then(|drafting| drafting.bytes_read()).unwrap();
+            let read = drafted + state.every_rows[&capacity(block + 1)].chosen.buffer.size();
+            assert_eq!((read, 12 * 5 + 4), (12 * block as u64 + 4, 64));
+            let too_many = vec![1; block + 2];
+            assert!(matches!(model.verify(&mut state, &too_many, 0.0, 0).await, Err(Error::Usage(_))));
+        });
+    }
+}

@@ -72,7 +72,7 @@ pub(super) struct GpuDrafter {
     pub(super) main_norm: Tensor,
     pub(super) stages: Vec<GpuLayer>,
     pub(super) norm: Tensor,
-    /// Markov embedding and head `[vocab, rank]`, confidence projection `[1, dim + rank]`, all bf16 words.
+    /// Markov embedding and head `[vocab, rank]` as bf16 words, confidence projection `[dim + rank]`.
     pub(super) correction: [Tensor; 3],
     /// What corrects the logits; its stages have moved to the GPU.
     pub(super) rest: Drafter,
@@ -93,7 +93,7 @@ impl GpuDrafter {
             correction: [
                 words(gpu, "markov embed", &drafter.markov_embed)?,
                 words(gpu, "markov head", &drafter.markov_head)?,
-                words(gpu, "confidence", &drafter.confidence)?,
+                vector(gpu, "confidence", &drafter.confidence.to_f32())?,
             ],
             rest: drafter,
         })
