@@ -47,7 +47,7 @@ fn chosen(planner: &mut Planner<'_>, call: &Tensor) -> Result<Case> {
 fn drafted(planner: &mut Planner<'_>, call: &Tensor) -> Result<Vec<Case>> {
     let words = |seed: &str, count: usize| -> Vec<u16> { numbers(seed, count).iter().map(|&v| bf16::encode(v)).collect() };
     let [embed, head] = ["canary embed", "canary head"].map(|seed| words(seed, VOCAB * RANK));
-    let weight = words("canary confidence", WIDTH + RANK);
+    let weight = numbers("canary confidence", WIDTH + RANK);
     let decoded = |words: &[u16]| -> Vec<f32> { words.iter().map(|&v| bf16::decode(v)).collect() };
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     let (anchor, base, x) = (3, numbers("canary logits", VOCAB), numbers("canary streams", WIDTH));
@@ -55,12 +55,13 @@ fn drafted(planner: &mut Planner<'_>, call: &Tensor) -> Result<Vec<Case>> {
     let corrected: Vec<f32> =
         base.iter().zip(head.chunks_exact(RANK)).map(|(base, row)| base + dot(&decoded(row), &before)).collect();
     let id = ops::argmax(&corrected) as u32;
-    let logit = dot(&decoded(&weight), &[&x[..], &before].concat());
+    let logit = dot(&weight, &[&x[..], &before].concat());
 
     let bytes = |words: &[u16], rows: usize| {
         Tensor::bytes(planner.gpu, "canary", &[rows, 2 * words.len() / rows], bytemuck::cast_slice(words))
     };
-    let (embed, head, weight) = (bytes(&embed, VOCAB)?, bytes(&head, VOCAB)?, bytes(&weight, 1)?);
+    let (embed, head) = (bytes(&embed, VOCAB)?, bytes(&head, VOCAB)?);
+    let weight = f32s(planner, &[WIDTH + RANK], &weight)?;
     let pieces = VOCAB.div_ceil(markov::PIECE);
     let (values, ids) = (zeros(planner, &[pieces])?, zeros_u32(planner, &[pieces])?);
     let (base, anchor) = (f32s(planner, &[1, VOCAB], &base)?, u32s(planner, &[1], &[anchor as u32])?);
