@@ -7,7 +7,7 @@ use flash890::config::Config;
 use flash890::gpu::Tensor;
 use flash890::kernels::experts::{self as kernels, experts_down, experts_down_many, experts_sum, experts_up};
 use flash890::kernels::experts::{experts_up_many, route};
-use flash890::kernels::norm::fake_quant::{self, Grid};
+use flash890::kernels::norm::fake_quant;
 use flash890::numerics::linear::Matrix;
 use flash890::numerics::ops::softplus;
 use flash890::numerics::precision::Precision;
@@ -166,7 +166,7 @@ fn mixture_of_chosen_experts() {
         let (h, y) = (output(&[n, k + 1, inter]), output(&[n, dim]));
         run(|planner| {
             let grid = (numerics, numerics == Precision::Released);
-            fake_quant::record(planner, &x, &x_q, Grid::Fp8)?;
+            fake_quant::record(planner, &x, &x_q)?;
             let input = if grid.1 { &x_q } else { &x };
             let tensors = [input, &up, &scales, &shared[0], &ids, &route_weights, &h];
             experts_up::record(planner, tensors, &call, 10.0, grid)?;

@@ -162,7 +162,18 @@ fn cached_attention(planner: &mut Planner<'_>, call: &Tensor, ring: Format, entr
     let unused = || Tensor::zeros(gpu, "canary unused", Element::F32, &[2]);
     let (angles, still, weight) = (Tensor { shape: vec![ROWS, 0, 2], ..unused()? }, unused()?, unused()?);
     let numerics = Precision::F32;
-    let way = Way { angles: &angles, q: &still, heads: 0, weight: &weight, eps: None, offset: 0, ratio: 0, numerics };
+    let way = Way {
+        angles: &angles,
+        q: &still,
+        heads: 0,
+        index: None,
+        keep: false,
+        weight: &weight,
+        eps: None,
+        offset: 0,
+        ratio: 0,
+        numerics,
+    };
     plane_write::record(planner, &rows, &ring, call, way, ROWS)?;
     plane_write::record(planner, &rows, &entries, call, Way { ratio: 1, ..way }, ROWS)?;
     let q = Tensor::f32(gpu, "canary queries", &[ROWS, heads, WIDTH], &q)?;

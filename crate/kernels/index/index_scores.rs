@@ -28,6 +28,10 @@ crate::uniform_struct! {
         pub blocks: u32,
         /// `1 / sqrt(width * heads)`.
         pub factor: f32,
+        /// Elements of a row of queries.
+        pub q_stride: u32,
+        /// Elements of a row of weights.
+        pub w_stride: u32,
         /// Place in the model.
         pub place: u32,
     }
@@ -52,7 +56,8 @@ pub const KERNEL: Kernel = Kernel {
     overrides: &["FORMAT", "POOLED", "ROUND"],
 };
 
-/// Records scores `[n, entries]` of `capacity` queries `q` `[n, heads, width]`, `w` `[n, heads]` over the keys of `plane`; only inside `pool`
+/// Records scores `[n, entries]` of queries `q` `[n, stride]`, whose rows end with `[heads, width]`, and weights `w` `[n, stride]`, whose rows end
+/// with `[heads]`, over the keys of `plane`; only inside `pool`
 /// `[n, blocks]` if `pooled`.
 ///
 /// # Errors
@@ -76,6 +81,8 @@ pub fn record(
         block: config.candidate_block_size as u32,
         blocks: pool.shape[1] as u32,
         factor: (1.0 / ((config.index_head_dim * config.index_n_heads) as f64).sqrt()) as f32,
+        q_stride: (q.len() / scores.shape[0]) as u32,
+        w_stride: (w.len() / scores.shape[0]) as u32,
         place: planner.place,
     };
     let fault = planner.fault()?;

@@ -9,15 +9,14 @@ use crate::blocks::tap::Tap;
 use crate::error::Result;
 use crate::gpu::{Planner, Tensor};
 use crate::kernels::attend::attention::{self, Sees};
-use crate::kernels::cache::plane_write::{self, Way};
+use crate::kernels::cache::plane_write::{self, IndexQueries, Way};
 use crate::kernels::cache::{GpuPlane, pool_pairs};
 use crate::kernels::experts::{experts_down, experts_down_many, experts_sum, experts_up, experts_up_many, route};
 use crate::kernels::hyper::{hc_expand, stream_mean, sublayer_input};
 use crate::kernels::index::{candidate_blocks, index_scores, top_k};
 use crate::kernels::input::{embed, engram_gate};
 use crate::kernels::linear;
-use crate::kernels::norm::fake_quant::{self, Grid};
-use crate::kernels::norm::{rms_norm, rope};
+use crate::kernels::norm::{fake_quant, rms_norm, rope};
 use crate::numerics::precision::Precision;
 
 /// What a plan runs.
@@ -142,7 +141,7 @@ impl<'a> Recorder<'a, '_> {
         if self.numerics() == Precision::F32 {
             return Ok(x);
         }
-        fake_quant::record(self.planner, x, quantised, Grid::Fp8)?;
+        fake_quant::record(self.planner, x, quantised)?;
         Ok(quantised)
     }
 
@@ -166,11 +165,6 @@ impl<'a> Recorder<'a, '_> {
         if self.model.config().ratio(index) == 0 { &self.s.angles_window } else { &self.s.angles_compressed }
     }
 
-    fn rotate(&mut self, angles: &Tensor, x: &Tensor, heads: usize, width: usize, back: bool) -> Result<()> {
-        let (shape, numerics) = ([self.n, heads, width], self.numerics());
-        rope::record(self.planner, angles, x, shape, back, numerics)
-    }
-
     /// Whether this layer runs on rows that [`Self::feed_source`] has seen.
     fn is_fed(&self, index: usize) -> bool {
         self.tail_ring.is_some() && Some(index) == self.model.config().last_kv_source()
@@ -192,9 +186,13 @@ impl<'a> Recorder<'a, '_> {
         self.sublayer_input([&s.pre_ffn, &s.pre_attn], &layer.attn_input, false)?;
         self.at(Tap::Query, index);
         self.linear(&layer.wq_a_wkv, self.input(), &s.qr_kv)?;
-        let way = Way { heads: 0, ..self.window_way(self.angles(index), &layer.kv_norm) };
+        let way = self.window_way(self.angles(index), &layer.kv_norm, &s.key);
         plane_write::record(self.planner, &s.qr_kv, &self.state.rings[index], &s.call, way, self.n)?;
-        layer.compressor.as_ref().map_or(Ok(()), |compressor| self.compress(index, compressor))
+        let source = self.source(index, layer)?;
+        match (&layer.compressor, source) {
+            (Some(compressor), Some(source)) => self.compress(index, compressor, &source),
+            _ => Ok(()),
+        }
     }
 
     fn layer(&mut self, index: usize) -> Result<()> {
@@ -248,19 +246,21 @@ impl<'a> Recorder<'a, '_> {
         self.norm(&drafter.main_norm, &s.y, &s.x_q, self.quantises())?;
         for (stage, ring) in drafter.stages.iter().zip(&drafting.rings) {
             self.linear(&stage.wq_a_wkv, &s.x_q, &s.qr_kv)?;
-            let way = Way { heads: 0, ..self.window_way(&s.angles_window, &stage.kv_norm) };
+            let way = self.window_way(&s.angles_window, &stage.kv_norm, &s.key);
             plane_write::record(self.planner, &s.qr_kv, ring, &s.call, way, self.n)?;
         }
         Ok(())
     }
 
-    /// What happens to a window row on its way into a ring, with the queries beside it.
-    fn window_way(&self, angles: &'a Tensor, weight: &'a Tensor) -> Way<'a> {
+    /// What happens to a window row on its way into a ring, without queries: any tensor stands for them.
+    fn window_way<'t>(&self, angles: &'t Tensor, weight: &'t Tensor, unused: &'t Tensor) -> Way<'t> {
         let config = self.model.config();
         Way {
             angles,
-            q: &self.s.q,
-            heads: config.n_heads,
+            q: unused,
+            heads: 0,
+            index: None,
+            keep: false,
             weight,
             eps: Some(config.norm_eps),
             offset: config.q_lora_rank,
@@ -305,20 +305,21 @@ impl<'a> Recorder<'a, '_> {
         self.at(Tap::Query, index);
         self.linear(&layer.wq_a_wkv, self.input(), &s.qr_kv)?;
         self.norm(&layer.q_norm, &s.qr_kv, &s.qr, self.quantises())?;
-        self.linear(&layer.wq_b, &s.qr, &s.q)?;
-        let angles = self.angles(index);
-        let way = self.window_way(angles, &layer.kv_norm);
+        let q = s.queries(layer.wq_b.rows);
+        self.linear(&layer.wq_b, &s.qr, &q)?;
+        let (angles, grid) = (self.angles(index), model.context.kv == Precision::Released);
+        let heads = IndexQueries { heads: config.index_n_heads, width: config.index_head_dim, grid };
+        let index_heads = layer.source.as_ref().map(|_| heads);
+        let way = self.window_way(angles, &layer.kv_norm, &q);
+        let way = Way { heads: config.n_heads, index: index_heads, ..way };
         plane_write::record(self.planner, &s.qr_kv, ring, &s.call, way, self.n)?;
-        self.tap(Tap::Query, index, &s.q);
-        if let Some(compressor) = layer.compressor.as_ref().filter(|_| !self.is_fed(index)) {
-            self.compress(index, compressor)?;
-        }
-        if let Some((wq_b, weights_proj)) = &layer.indexer {
+        self.tap(Tap::Query, index, &q);
+        if let Some(source) = self.source(index, layer)? {
+            if let Some(compressor) = layer.compressor.as_ref().filter(|_| !self.is_fed(index)) {
+                self.compress(index, compressor, &source)?;
+            }
             self.at(Tap::IndexScores, index);
-            self.linear(wq_b, &s.qr, &s.index_q)?;
-            self.rotate(&s.angles_compressed, &s.index_q, config.index_n_heads, config.index_head_dim, false)?;
-            self.linear(weights_proj, &s.x, &s.index_w)?;
-            self.select(index)?;
+            self.select(index, [&q, &source])?;
         }
         let (entries, sees) = match config.kv_source(index) {
             // No entries either; a ring of the backbone never moves, as a plan that outlives the cache's growth needs it.
@@ -326,10 +327,11 @@ impl<'a> Recorder<'a, '_> {
             Some(source) => (&state.sources[&source].entries, Sees::Selected(config.index_topk)),
             None => (ring_as_entries(state, index), Sees::Window),
         };
-        let (tensors, call) = ([&s.q, &s.topk, &layer.sink, &s.heads], self.call(index));
+        let (tensors, call) = ([&q, &s.topk, &layer.sink, &s.heads], self.call(index));
         attention::record(self.planner, tensors, (ring, entries), call, config, sees, numerics)?;
         self.tap(Tap::HeadsRotated, index, &s.heads);
-        self.rotate(angles, &s.heads, config.n_heads, config.head_dim, true)?;
+        let shape = [self.n, config.n_heads, config.head_dim];
+        rope::record(self.planner, angles, &s.heads, shape, true, numerics)?;
         self.tap(Tap::Heads, index, &s.heads);
         self.at(Tap::AttnOut, index);
         linear::record(self.planner, &layer.wo_a, [&s.heads, &s.low], &s.call, config.o_groups, numerics)?;
@@ -337,59 +339,65 @@ impl<'a> Recorder<'a, '_> {
         self.linear(&layer.wo_b, low, &s.y)
     }
 
+    /// What an index source makes of its input, in one product: value and score of the compressor, index weights.
+    fn source(&mut self, index: usize, layer: &GpuLayer) -> Result<Option<Tensor>> {
+        let Some(weight) = &layer.source else { return Ok(None) };
+        let (s, out) = (self.s, self.s.source(weight.rows));
+        self.at(if layer.compressor.is_some() { Tap::Latent } else { Tap::IndexScores }, index);
+        // Values and scores stay f32 until they are pooled (section 5.2); the index weights are rounded where they are used.
+        let pools = layer.compressor.as_ref().is_some_and(|compressor| compressor.pools);
+        let round = if pools { Precision::F32 } else { self.numerics() };
+        linear::record(self.planner, weight, [&s.x, &out], &s.call, 1, round)?;
+        Ok(Some(out))
+    }
+
     /// 3B and 6A at a KV source: latents, index keys, entries.
-    fn compress(&mut self, index: usize, weights: &GpuCompressor) -> Result<()> {
+    fn compress(&mut self, index: usize, weights: &GpuCompressor, rows: &Tensor) -> Result<()> {
         let (state, s) = (self.state, self.s);
         let numerics = self.numerics();
         let source = &state.sources[&index];
         self.at(Tap::Latent, index);
-        let angles = match &weights.wgate {
-            Some(wgate) => {
-                // Values and scores stay f32 until they are pooled (section 5.2).
-                for (weight, out) in [(&weights.wkv, &s.values), (wgate, &s.scores_of_pair)] {
-                    linear::record(self.planner, weight, [&s.x, out], &s.call, 1, Precision::F32)?;
-                }
-                let [value, score] = &source.open;
-                let tensors = [&s.values, &s.scores_of_pair, value, score, &s.pooled];
-                pool_pairs::record(self.planner, tensors, &s.call, numerics)?;
-                &s.angles_pairs
-            }
-            None if self.stored => return Ok(()),
-            None => {
-                self.linear(&weights.wkv, &s.x, &s.pooled)?;
-                &s.angles_compressed
-            }
+        let (rows, angles) = if weights.pools {
+            let [value, score] = &source.open;
+            pool_pairs::record(self.planner, [rows, value, score, &s.pooled], &s.call, numerics)?;
+            (&s.pooled, &s.angles_pairs)
+        } else {
+            (rows, &s.angles_compressed)
         };
         if self.stored {
             return Ok(());
         }
-        self.norm(&weights.norm, &s.pooled, &s.latent, false)?;
+        // The key comes from the latent before it is rotated (section 5.5), which the entry's way keeps.
+        let (eps, ratio) = (Some(self.model.config().norm_eps), source.ratio);
+        let entry = Way {
+            angles,
+            q: &s.latent,
+            heads: 0,
+            index: None,
+            keep: true,
+            weight: &weights.norm,
+            eps,
+            offset: 0,
+            ratio,
+            numerics,
+        };
+        plane_write::record(self.planner, rows, &source.entries, &s.call, entry, self.n)?;
         self.tap(Tap::Latent, index, &s.latent);
-        // The key comes from the latent before it is rotated (section 5.5).
         self.at(Tap::IndexKeys, index);
         self.linear(&weights.wk, &s.latent, &s.key)?;
-        let eps = Some(self.model.config().norm_eps);
-        let (weight, ratio) = (&weights.k_norm, source.ratio);
-        let way = Way { angles, q: &s.index_q, heads: 0, weight, eps, offset: 0, ratio, numerics };
-        plane_write::record(self.planner, &s.key, &source.keys, &s.call, way, self.n)?;
-        plane_write::record(self.planner, &s.latent, &source.entries, &s.call, Way { eps: None, ..way }, self.n)
+        let key = Way { keep: false, weight: &weights.k_norm, ..entry };
+        plane_write::record(self.planner, &s.key, &source.keys, &s.call, key, self.n)
     }
 
     /// 3C at an index source: scores, candidate pool, selection.
-    fn select(&mut self, index: usize) -> Result<()> {
+    fn select(&mut self, index: usize, [query, weights]: [&Tensor; 2]) -> Result<()> {
         let (state, s) = (self.state, self.s);
-        let (context, config) = (&self.model.context, self.model.config());
+        let config = self.model.config();
         let Some(source) = config.kv_source(index).map(|source| &state.sources[&source]) else { return Ok(()) };
         let rows = &state.scores[&self.n];
-        let query = if context.kv == Precision::Released {
-            fake_quant::record(self.planner, &s.index_q, &s.index_q_q, Grid::Fp4)?;
-            &s.index_q_q
-        } else {
-            &s.index_q
-        };
         let pooled = index > config.candidate_source_layer;
-        let tensors = [query, &s.index_w, &rows.pool, &rows.scores];
-        let numerics = context.numerics;
+        let tensors = [query, weights, &rows.pool, &rows.scores];
+        let numerics = self.numerics();
         index_scores::record(self.planner, tensors, &source.keys, &s.call, config, source.ratio, pooled, numerics)?;
         self.tap(Tap::IndexScores, index, &rows.scores);
         if index == config.candidate_source_layer {

@@ -42,15 +42,13 @@ pub(super) struct Scratch {
     /// Low-rank query before its norm, and the window row `[n, q_lora_rank + head_dim]`.
     pub(super) qr_kv: Tensor,
     pub(super) qr: Tensor,
-    pub(super) q: Tensor,
-    pub(super) values: Tensor,
-    pub(super) scores_of_pair: Tensor,
+    /// Heads, and behind them index heads: [`Self::queries`].
+    q: Tensor,
+    /// Value and score of the compressor, index weights last: [`Self::source`].
+    source: Tensor,
     pub(super) pooled: Tensor,
     pub(super) latent: Tensor,
     pub(super) key: Tensor,
-    pub(super) index_q: Tensor,
-    pub(super) index_q_q: Tensor,
-    pub(super) index_w: Tensor,
     pub(super) topk: Tensor,
     pub(super) heads: Tensor,
     pub(super) low: Tensor,
@@ -104,15 +102,11 @@ impl Scratch {
             x_q: f("x quantised", &[n, dim])?,
             qr_kv: f("qr over kv", &[n, config.q_lora_rank + hd])?,
             qr: f("qr", &[n, config.q_lora_rank])?,
-            q: f("q", &[n, config.n_heads, hd])?,
-            values: f("pair values", &[n, hd])?,
-            scores_of_pair: f("pair scores", &[n, hd])?,
+            q: f("q", &[n, config.n_heads * hd + config.index_n_heads * key])?,
+            source: f("source", &[n, 2 * hd + config.index_n_heads])?,
             pooled: f("pooled", &[n, hd])?,
             latent: f("latent", &[n, hd])?,
             key: f("index key", &[n, key])?,
-            index_q: f("index query", &[n, config.index_n_heads, key])?,
-            index_q_q: f("index query quantised", &[n, config.index_n_heads, key])?,
-            index_w: f("index weights", &[n, config.index_n_heads])?,
             topk: u("topk ids", &[n, config.index_topk])?,
             heads: f("heads", &[n, config.n_heads, hd])?,
             low: f("low-rank output", &[n, low])?,
@@ -128,6 +122,16 @@ impl Scratch {
             target_hidden_q: f("target hidden quantised", &[n, config.dspark_target_layer_ids.len().max(1), dim])?,
             logits: f("logits", &[n, config.vocab_size])?,
         })
+    }
+
+    /// Queries in rows of this many elements.
+    pub(super) fn queries(&self, width: usize) -> Tensor {
+        Tensor { shape: vec![self.q.shape[0], width], ..self.q.clone() }
+    }
+
+    /// What an index source makes of its input, in rows of this many elements.
+    pub(super) fn source(&self, width: usize) -> Tensor {
+        Tensor { shape: vec![self.source.shape[0], width], ..self.source.clone() }
     }
 
     /// Ids, picture rows and the mask of image positions.

@@ -81,7 +81,9 @@ impl Traced {
             // Both lie in one tensor: post, then comb.
             Tap::AttnPost | Tap::FfnPost => f32s(&[n, lanes], &self.columns(0..lanes)),
             Tap::AttnComb | Tap::FfnComb => f32s(&[n, lanes, lanes], &self.columns(lanes..row)),
-            Tap::Query | Tap::Heads => f32s(&[n, heads, config.head_dim], &self.values),
+            // Index queries lie behind the others.
+            Tap::Query => f32s(&[n, heads, config.head_dim], &self.columns(0..heads * config.head_dim)),
+            Tap::Heads => f32s(&[n, heads, config.head_dim], &self.values),
             Tap::HeadsRotated => f32s(&[heads, config.head_dim], &self.values[(n - 1) * row..]),
             // Rows that completed no group left nothing.
             Tap::Latent => {

@@ -37,8 +37,8 @@ pub(super) struct GpuEngram {
 /// A KV source's compressor and index key.
 #[derive(Debug, Clone)]
 pub(super) struct GpuCompressor {
-    pub(super) wkv: GpuMatrix,
-    pub(super) wgate: Option<GpuMatrix>,
+    /// Two tokens become one entry.
+    pub(super) pools: bool,
     pub(super) norm: Tensor,
     pub(super) wk: GpuMatrix,
     pub(super) k_norm: Tensor,
@@ -53,6 +53,7 @@ pub(super) struct GpuLayer {
     /// wq_a above wkv: both read the same input.
     pub(super) wq_a_wkv: GpuMatrix,
     pub(super) q_norm: Tensor,
+    /// Of the heads, and behind it of the index heads, if there are any.
     pub(super) wq_b: GpuMatrix,
     pub(super) kv_norm: Tensor,
     pub(super) wo_a: GpuMatrix,
@@ -61,8 +62,9 @@ pub(super) struct GpuLayer {
     pub(super) experts: GpuExperts,
     pub(super) engram: Option<GpuEngram>,
     pub(super) compressor: Option<GpuCompressor>,
-    /// Query projection and head weights.
-    pub(super) indexer: Option<(GpuMatrix, GpuMatrix)>,
+    /// What an index source makes of its input in one product: the compressor's value and score, if it is a KV source, and last the weights of
+    /// the index heads.
+    pub(super) source: Option<GpuMatrix>,
 }
 
 /// DSpark's projection of the tapped layers, its stages, and its last norm; the Markov correction stays on the CPU.
@@ -137,8 +139,7 @@ impl GpuCompressor {
     fn new(gpu: &Gpu, p: &str, weights: &compressor::Weights) -> Result<Self> {
         let matrix = |name: &str, m: &Matrix| GpuMatrix::new(gpu, &format!("{p}.{name}"), m);
         Ok(GpuCompressor {
-            wkv: matrix("wkv", &weights.wkv)?,
-            wgate: weights.wgate.as_ref().map(|wgate| matrix("wgate", wgate)).transpose()?,
+            pools: weights.wgate.is_some(),
             norm: vector(gpu, "compressor norm", &weights.norm)?,
             wk: matrix("wk", &weights.wk)?,
             k_norm: vector(gpu, "k_norm", &weights.k_norm)?,
@@ -157,7 +158,10 @@ impl GpuLayer {
             ffn_input: sublayer_input::weights(gpu, "ffn input", &layer.ffn_norm, &layer.hc_ffn)?,
             wq_a_wkv: matrix("wq_a over wkv", &joined(&core.wq_a, &core.wkv)?)?,
             q_norm: vector(gpu, "q_norm", &core.q_norm)?,
-            wq_b: matrix("wq_b", &core.wq_b)?,
+            wq_b: match &backbone.indexer {
+                Some(indexer) => matrix("wq_b over index wq_b", &joined(&core.wq_b, &indexer.wq_b)?)?,
+                None => matrix("wq_b", &core.wq_b)?,
+            },
             kv_norm: vector(gpu, "kv_norm", &core.kv_norm)?,
             wo_a: matrix("wo_a", &Matrix::join_rows(&core.wo_a)?)?,
             wo_b: matrix("wo_b", &core.wo_b)?,
@@ -173,9 +177,11 @@ impl GpuLayer {
                 })
                 .transpose()?,
             compressor: backbone.compressor.as_ref().map(|weights| GpuCompressor::new(gpu, &p, weights)).transpose()?,
-            indexer: (backbone.indexer.as_ref())
-                .map(|weights| -> Result<_> {
-                    Ok((matrix("indexer.wq_b", &weights.wq_b)?, matrix("indexer.weights_proj", &weights.weights_proj)?))
+            source: (backbone.indexer.as_ref())
+                .map(|indexer| {
+                    let compressor = backbone.compressor.iter().flat_map(|c| std::iter::once(&c.wkv).chain(&c.wgate));
+                    let parts: Vec<Matrix> = compressor.chain([&indexer.weights_proj]).cloned().collect();
+                    matrix("source", &Matrix::join_rows(&parts)?)
                 })
                 .transpose()?,
         })

@@ -10,8 +10,7 @@ use crate::kernels::cache::{GpuPlane, pool_pairs};
 use crate::kernels::call::Call;
 use crate::kernels::canary::Case;
 use crate::kernels::index::{candidate_blocks, index_scores};
-use crate::kernels::norm::fake_quant::{self, Grid};
-use crate::kernels::norm::rope;
+use crate::kernels::norm::{fake_quant, rope};
 use crate::numerics::precision::Precision::F32;
 use crate::numerics::quant;
 
@@ -25,8 +24,7 @@ pub(super) fn record(planner: &mut Planner<'_>, call: &Tensor) -> Result<Vec<Cas
         scores(planner)?,
         candidates(planner, call)?,
         pooled(planner, call)?,
-        grid(planner, Grid::Fp8)?,
-        grid(planner, Grid::Fp4)?,
+        grid(planner)?,
         rotated(planner)?,
     ])
 }
@@ -80,22 +78,20 @@ fn pooled(planner: &mut Planner<'_>, call: &Tensor) -> Result<Case> {
         let [x, y] = [first, first + WIDTH].map(|at| f64::from(values[at]));
         *out = ((x * a + y * b) / (a + b)) as f32;
     }
-    let values = f32s(planner, &[ROWS, WIDTH], &values)?;
-    let scores = f32s(planner, &[ROWS, WIDTH], &scores)?;
+    let both: Vec<f32> =
+        values.chunks_exact(WIDTH).zip(scores.chunks_exact(WIDTH)).flat_map(|(v, s)| [v, s].concat()).collect();
+    let rows = f32s(planner, &[ROWS, 2 * WIDTH], &both)?;
     let (open_value, open_score) = (zeros(planner, &[ROWS, WIDTH])?, zeros(planner, &[ROWS, WIDTH])?);
     let output = zeros(planner, &[ROWS, WIDTH])?;
-    pool_pairs::record(planner, [&values, &scores, &open_value, &open_score, &output], call, F32)?;
+    pool_pairs::record(planner, [&rows, &open_value, &open_score, &output], call, F32)?;
     Ok(Case::f32("pool_pairs", output, expected))
 }
 
-fn grid(planner: &mut Planner<'_>, grid: Grid) -> Result<Case> {
+fn grid(planner: &mut Planner<'_>) -> Result<Case> {
     let mut expected = numbers("canary input", ROWS * WIDTH);
     let (x, output) = (f32s(planner, &[ROWS, WIDTH], &expected)?, zeros(planner, &[ROWS, WIDTH])?);
-    fake_quant::record(planner, &x, &output, grid)?;
-    match grid {
-        Grid::Fp8 => quant::fake_fp8(&mut expected),
-        Grid::Fp4 => quant::fake_idx4(&mut expected),
-    }
+    fake_quant::record(planner, &x, &output)?;
+    quant::fake_fp8(&mut expected);
     Ok(Case::f32("fake_quant", output, expected))
 }
 
