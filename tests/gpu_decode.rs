@@ -160,9 +160,10 @@ fn dispatches_per_layer() {
     for (layer, &count) in layers.iter().enumerate() {
         let is = |layers: &[usize]| layers.contains(&layer);
         println!("layer {layer}: {count} dispatches");
-        let mut most = 22;
-        most += if is(&config.kv_source_layers) { 7 } else { 0 };
-        most += if is(&config.index_source_layers) { 7 } else { 0 };
+        let mut most = 17;
+        most += if is(&config.kv_source_layers) { 4 } else { 0 };
+        most += if is(&config.index_source_layers) { 3 } else { 0 };
+        most += usize::from(layer == config.candidate_source_layer);
         most += if is(&config.engram_layer_ids) { 3 } else { 0 };
         most += usize::from(is(&config.dspark_target_layer_ids));
         assert!(count <= most, "layer {layer}: {count} dispatches, {most} at most");

@@ -39,9 +39,27 @@ const WRITTEN: usize = 16;
 /// Options of `bench`.
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
-    /// Print one JSON object instead of Markdown tables.
-    #[arg(long)]
+    /// Markdown tables, or one JSON object.
+    #[arg(short, long, value_enum, default_value_t = Format::Md)]
+    output: Format,
+    /// The same as --output json.
+    #[arg(long, hide = true)]
     json: bool,
+    /// Tokens in front of what is measured on the GPU.
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 256, 1024])]
+    depths: Vec<usize>,
+    /// Leave the CPU's part out.
+    #[arg(long)]
+    gpu_only: bool,
+}
+
+/// How the figures are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Markdown tables.
+    Md,
+    /// One JSON object.
+    Json,
 }
 
 /// Everything that was measured.
@@ -49,7 +67,8 @@ pub(super) struct BenchArgs {
 struct Report {
     threads: usize,
     products: Vec<Product>,
-    lab: Lab,
+    /// The lab checkpoint on the CPU, unless it was left out.
+    lab: Option<Lab>,
     /// The adapter that shaders would run on, if there is one.
     gpu: Option<gpu::GpuReport>,
 }
@@ -86,23 +105,33 @@ struct Lab {
 /// # Errors
 /// [`Error::Io`] if standard output is closed.
 pub(super) fn run(args: BenchArgs) -> Result<()> {
-    let lab = measure_lab()?;
-    let report =
-        Report { threads: rayon::current_num_threads(), products: measure_products()?, lab, gpu: gpu::measure()? };
-    let text = if args.json { format!("{:#}\n", serde_json::json!(report)) } else { report.as_markdown() };
+    let lab = if args.gpu_only { None } else { Some(measure_lab()?) };
+    let products = if args.gpu_only { Vec::new() } else { measure_products()? };
+    let report = Report { threads: rayon::current_num_threads(), products, lab, gpu: gpu::measure(&args.depths)? };
+    let text = if args.json || args.output == Format::Json { format!("{:#}\n", serde_json::json!(report)) } else { report.as_markdown() };
     let printed = std::io::stdout().write_all(text.as_bytes());
     printed.map_err(|source| Error::Io { path: "standard output".into(), source })
 }
 
 impl Report {
     fn as_markdown(&self) -> String {
-        let mut out = format!("Products, threads: {}\n\n", self.threads);
-        out += "| format | rows x cols | n | ms | GB/s of weights | times plain f32 |\n|---|---|---|---|---|---|\n";
+        let mut out = String::new();
+        if !self.products.is_empty() {
+            out += &format!("Products, threads: {}\n\n", self.threads);
+            out += "| format | rows x cols | n | ms | GB/s of weights | times plain f32 |\n|---|---|---|---|---|---|\n";
+        }
         for Product { format, rows, cols, n, ms, gb_per_s, times_plain } in &self.products {
             let _ = writeln!(out, "| {format} | {rows} x {cols} | {n} | {ms:.2} | {gb_per_s:.2} | {times_plain:.1} |");
         }
-        let Lab { prompt_tokens, prefill_tokens_per_s, written_tokens, decode_tokens_per_s, drafts, share } = &self.lab;
-        out += "\nLab checkpoint\n\n| phase | tokens | tokens/s |\n|---|---|---|\n";
+        out += &self.lab.as_ref().map_or_else(String::new, Lab::as_markdown);
+        out + &self.gpu.as_ref().map_or_else(|| "\nGPU: no adapter\n".into(), gpu::GpuReport::as_markdown)
+    }
+}
+
+impl Lab {
+    fn as_markdown(&self) -> String {
+        let Lab { prompt_tokens, prefill_tokens_per_s, written_tokens, decode_tokens_per_s, drafts, share } = self;
+        let mut out = "\nLab checkpoint\n\n| phase | tokens | tokens/s |\n|---|---|---|\n".to_string();
         let _ = writeln!(out, "| prefill | {prompt_tokens} | {prefill_tokens_per_s:.0} |");
         let _ = writeln!(out, "| decode | {written_tokens} | {decode_tokens_per_s:.0} |");
         out += &drafts::as_markdown(drafts);
@@ -110,7 +139,7 @@ impl Report {
         for (block, share) in share {
             let _ = writeln!(out, "| {} | {:.1} % |", block.to_uppercase(), 100.0 * share);
         }
-        out + &self.gpu.as_ref().map_or_else(|| "\nGPU: no adapter\n".into(), gpu::GpuReport::as_markdown)
+        out
     }
 }
 
@@ -275,7 +304,7 @@ mod tests {
             decode_tokens_per_s: 10.0,
             share: BTreeMap::from([("4a", 0.25)]),
         };
-        let text = Report { threads: 2, products: vec![product], lab, gpu: None }.as_markdown();
+        let text = Report { threads: 2, products: vec![product], lab: Some(lab), gpu: None }.as_markdown();
         for row in ["| fp8 | 2 x 32 | 1 | 0.50 | 1.25 | 2.0 |", "| prefill | 8 | 100 |", "| 4A | 25.0 % |"] {
             assert!(text.lines().any(|line| line == row), "{text}");
         }

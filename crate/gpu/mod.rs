@@ -11,6 +11,7 @@
 
 pub mod buffer;
 pub mod device;
+pub mod fault;
 pub mod kernel;
 pub mod plan;
 pub mod readback;

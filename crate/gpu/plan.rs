@@ -5,6 +5,7 @@
 
 use super::buffer::Tensor;
 use super::device::{Gpu, Tier};
+use super::fault;
 use super::kernel::{BindingKind, Kernel, Pipelines};
 use super::uniform::Uniform;
 use crate::{Error, Result};
@@ -76,6 +77,9 @@ pub struct Planner<'a> {
     pub gpu: &'a Gpu,
     /// Threads that share one output of a linear layer: one on a software adapter, where barriers cost most, sixteen on a real GPU.
     pub threads_per_output: u32,
+    /// Place in the model of the dispatches that follow, for the word that notes faults; at most [`fault::LAST_PLACE`].
+    pub place: u32,
+    fault: Option<Tensor>,
     pipelines: &'a mut Pipelines,
     plan: Plan,
 }
@@ -84,7 +88,23 @@ impl<'a> Planner<'a> {
     /// A planner without steps.
     pub fn new(gpu: &'a Gpu, pipelines: &'a mut Pipelines) -> Self {
         let threads_per_output = if gpu.adapter.tier == Tier::Software { 1 } else { 16 };
-        Planner { gpu, threads_per_output, pipelines, plan: Plan::default() }
+        Planner { gpu, threads_per_output, place: 0, fault: None, pipelines, plan: Plan::default() }
+    }
+
+    /// A planner whose kernels note numbers that are not finite in this word.
+    pub fn watched(gpu: &'a Gpu, pipelines: &'a mut Pipelines, fault: &Tensor) -> Self {
+        Planner { fault: Some(fault.clone()), ..Self::new(gpu, pipelines) }
+    }
+
+    /// The word that notes faults; one that nobody reads, if none was given.
+    ///
+    /// # Errors
+    /// None on a working device.
+    pub fn fault(&mut self) -> Result<Tensor> {
+        if self.fault.is_none() {
+            self.fault = Some(fault::word(self.gpu)?);
+        }
+        self.fault.clone().ok_or_else(|| Error::Gpu("no word for faults".into()))
     }
 
     /// Appends a dispatch of `kernel`. `tensors` are its storage buffers and uniform tensors in binding order, except the last binding if that is

@@ -19,18 +19,40 @@ pub async fn bytes(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`bytes`].
-pub async fn bytes_after(gpu: &Gpu, mut encoder: wgpu::CommandEncoder, tensor: &Tensor) -> Result<Vec<u8>> {
+pub async fn bytes_after(gpu: &Gpu, encoder: wgpu::CommandEncoder, tensor: &Tensor) -> Result<Vec<u8>> {
+    let [bytes] = after(gpu, encoder, [tensor]).await?;
+    Ok(bytes)
+}
+
+/// Submits `encoder` and reads whole tensors as they are after that, in one piece.
+///
+/// # Errors
+/// As [`bytes`].
+pub async fn after<const N: usize>(
+    gpu: &Gpu,
+    mut encoder: wgpu::CommandEncoder,
+    tensors: [&Tensor; N],
+) -> Result<[Vec<u8>; N]> {
     gpu.alive()?;
-    let size = tensor.buffer.size();
+    let sizes = tensors.map(|tensor| tensor.buffer.size());
+    let size = sizes.iter().sum();
     let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
     let descriptor = wgpu::BufferDescriptor { label: Some("readback"), size, usage, mapped_at_creation: false };
     let staging = gpu.device.create_buffer(&descriptor);
-    encoder.copy_buffer_to_buffer(&tensor.buffer, 0, &staging, 0, size);
+    let mut at = 0;
+    for tensor in tensors {
+        encoder.copy_buffer_to_buffer(&tensor.buffer, 0, &staging, at, tensor.buffer.size());
+        at += tensor.buffer.size();
+    }
     gpu.queue.submit([encoder.finish()]);
     map(gpu, &staging).await?;
     let view = staging.slice(..).get_mapped_range();
-    let view = view.map_err(|error| gpu.error(format!("reading {}: {error}", tensor.label)))?;
-    let bytes = view.to_vec();
+    let view = view.map_err(|error| gpu.error(format!("reading back: {error}")))?;
+    let mut at = 0;
+    let bytes = sizes.map(|size| {
+        at += size as usize;
+        view[at - size as usize..at].to_vec()
+    });
     drop(view);
     staging.unmap();
     Ok(bytes)

@@ -31,10 +31,20 @@ enum Expected {
 /// A recorded case.
 #[derive(Debug, Clone)]
 struct Case {
-    /// The kernels that it runs.
+    /// The kernels that it judges, joined by "with".
     name: &'static str,
     output: Tensor,
     expected: Expected,
+}
+
+impl Case {
+    fn f32(name: &'static str, output: Tensor, expected: Vec<f32>) -> Self {
+        Case { name, output, expected: Expected::F32(expected) }
+    }
+
+    fn u32(name: &'static str, output: Tensor, expected: Vec<u32>) -> Self {
+        Case { name, output, expected: Expected::U32(expected) }
+    }
 }
 
 /// Opens an adapter, and refuses it if the canary does not survive.
@@ -110,6 +120,22 @@ fn differing(actual: &[u32], expected: &[u32]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A kernel without a case would be trusted unseen.
+    #[test]
+    fn every_kernel_is_judged() {
+        let gpu = pollster::block_on(Gpu::open(&Choice::default())).expect("GPU tests need an adapter");
+        let mut pipelines = Pipelines::default();
+        let mut planner = Planner::new(&gpu, &mut pipelines);
+        let cases = cases::record(&mut planner).unwrap();
+        let judged: Vec<&str> = cases.iter().flat_map(|case| case.name.split(" with ")).collect();
+        let plan = planner.finish();
+        let runs = |name: &str| plan.steps.iter().any(|step| step.label.split(' ').next() == Some(name));
+        for kernel in crate::kernels::ALL {
+            assert!(judged.contains(&kernel.name) && runs(kernel.name), "{} has no case", kernel.name);
+        }
+        pollster::block_on(check(&gpu, &mut Pipelines::default())).unwrap();
+    }
 
     #[test]
     fn verdicts() {

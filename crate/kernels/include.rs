@@ -8,10 +8,14 @@ pub const BEST: &str = include_str!("../../shaders/include/best.wgsl");
 pub const CALL: &str = include_str!("../../shaders/include/call.wgsl");
 /// E4M3, E2M1, E8M0 and bf16 to f32.
 pub const DECODE: &str = include_str!("../../shaders/include/decode.wgsl");
+/// Noting numbers that are not finite.
+pub const FAULT: &str = include_str!("../../shaders/include/fault.wgsl");
 /// The FP8 grid across neighbouring threads.
 pub const GROUP: &str = include_str!("../../shaders/include/group.wgsl");
 /// Noise for sampling by argmax.
 pub const GUMBEL: &str = include_str!("../../shaders/include/gumbel.wgsl");
+/// Which rows an expert computes.
+pub const MEMBERS: &str = include_str!("../../shaders/include/members.wgsl");
 /// Reading rows of the KV cache.
 pub const PLANE: &str = include_str!("../../shaders/include/plane.wgsl");
 /// f32 to E4M3, E2M1 and power-of-two scales.

@@ -1,5 +1,5 @@
 // attention — one head of one query over its window rows and its selected entries, with a sink in the denominator (section 7.2).
-// q, out (n, HEADS, WIDTH)   ring, entries: planes of the KV cache   ids (n, K)   sink (HEADS)
+// q (n, Q_STRIDE), HEADS of WIDTH first   out (n, HEADS, WIDTH)   ring, entries: planes of the KV cache   ids (n, K)   sink (HEADS)
 // Dispatch (HEADS, n).  Includes: call, decode, plane, reduce, round.
 // Numerics: f32; maximum and sums in fixed trees; released numerics round the probabilities to bf16 for the values, not for the denominator.
 const WG_SIZE = 64u;
@@ -12,12 +12,13 @@ override WHOLE: u32 = 0u;  // 1: every query sees the window before the call and
 struct Attention {
     heads: u32,
     width: u32,
+    q_stride: u32,
     window: u32,
     capacity: u32,     // slots of the ring
     scale: f32,        // 1 / sqrt(WIDTH)
 }
 
-@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;             // (n, HEADS, WIDTH / 4)
+@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;             // (n, Q_STRIDE / 4)
 @group(0) @binding(1) var<storage, read> ring_codes: array<u32>;          // (capacity, code words)
 @group(0) @binding(2) var<storage, read> ring_scales: array<u32>;         // (capacity, WIDTH / 32) bytes
 @group(0) @binding(3) var<storage, read> entry_codes: array<u32>;         // (entries, code words)
@@ -60,7 +61,8 @@ fn attention(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_
     let oldest = max(call.oldest, last - min(last, p.window));
     let in_window = end - oldest;
     let list = in_window + K;
-    let query = (token * p.heads + head) * p.width / 4u;
+    let query = (token * p.q_stride + head * p.width) / 4u;
+    let output = (token * p.heads + head) * p.width / 4u;
 
     // Scores: one row per thread and turn.
     var largest = -1.0e30;
@@ -106,6 +108,6 @@ fn attention(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_
             }
         }
         value = value / total;
-        out[query + d / 4u] = vec4<f32>(rounded(value.x), rounded(value.y), rounded(value.z), rounded(value.w));
+        out[output + d / 4u] = vec4<f32>(rounded(value.x), rounded(value.y), rounded(value.z), rounded(value.w));
     }
 }

@@ -1,8 +1,10 @@
-// argmax — the best of the pieces' bests: the chosen token.
+// argmax — the best of the pieces' bests: the chosen token, or NOT_FINITE if a fault was noted anywhere.
 // values, ids (PIECES)   chosen (rows), one of which is written
 // Dispatch (1).  Includes: best.
 // Numerics: exact; of equal values the lower id wins.
 const WG_SIZE = 64u;
+const NOT_FINITE = 0xffffffffu;
+const NO_FAULT = 0xffffffffu;
 
 struct Argmax {
     pieces: u32,
@@ -12,7 +14,8 @@ struct Argmax {
 @group(0) @binding(0) var<storage, read> values: array<f32>;              // (PIECES)
 @group(0) @binding(1) var<storage, read> ids: array<u32>;                 // (PIECES)
 @group(0) @binding(2) var<storage, read_write> chosen: array<u32>;        // (rows)
-@group(0) @binding(3) var<uniform> p: Argmax;
+@group(0) @binding(3) var<storage, read> fault: array<u32>;             // (1)
+@group(0) @binding(4) var<uniform> p: Argmax;
 
 @compute @workgroup_size(WG_SIZE)
 fn argmax(@builtin(local_invocation_index) thread: u32) {
@@ -25,6 +28,6 @@ fn argmax(@builtin(local_invocation_index) thread: u32) {
     }
     best = workgroup_best(best, thread);
     if (thread == 0u) {
-        chosen[p.row] = best.id;
+        chosen[p.row] = select(NOT_FINITE, best.id, fault[0] == NO_FAULT);
     }
 }

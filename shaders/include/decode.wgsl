@@ -13,6 +13,15 @@ fn e2m1(code: u32) -> f32 {
     return select(magnitude, -magnitude, (code & 8u) != 0u);
 }
 
+// Four codes of a word, or of the lower half of one, the first in the low bits.
+fn e4m3x4(word: u32) -> vec4<f32> {
+    return vec4<f32>(e4m3(word & 0xffu), e4m3(byte_of(word, 1u)), e4m3(byte_of(word, 2u)), e4m3(word >> 24u));
+}
+
+fn e2m1x4(half: u32) -> vec4<f32> {
+    return vec4<f32>(e2m1(half), e2m1(half >> 4u), e2m1(half >> 8u), e2m1(half >> 12u));
+}
+
 // E8M0: 2^(byte - 127); byte 0 is 2^-127, below the smallest normal f32, and only ever scales zeros.
 fn e8m0(byte: u32) -> f32 {
     return bitcast<f32>(byte << 23u);

@@ -3,11 +3,11 @@
 // Four neighbouring elements from their code word (a quarter or half of it) and the scale byte of their group.
 fn unpack4(format: u32, word: u32, d: u32, scale: u32) -> vec4<f32> {
     if (format == 1u) {
-        return e8m0(scale) * vec4<f32>(e4m3(word & 0xffu), e4m3(byte_of(word, 1u)), e4m3(byte_of(word, 2u)), e4m3(word >> 24u));
+        return e8m0(scale) * e4m3x4(word);
     }
     let half = word >> (16u * ((d / 4u) % 2u));
     let factor = select(e8m0(scale), e4m3(scale), format == 2u);
-    return factor * vec4<f32>(e2m1(half), e2m1(half >> 4u), e2m1(half >> 8u), e2m1(half >> 12u));
+    return factor * e2m1x4(half);
 }
 
 // Index of the code word that holds elements d..d+3 of a row, for one element per word, four, or eight.

@@ -1,6 +1,6 @@
 // index_scores — s[j] = sum_h relu(q_h . ik_j) w_h for every visible entry (section 6.3); -3e38 where an entry is not visible.
-// q (n, HEADS, WIDTH)   w (n, HEADS)   codes, scales: index keys   pool (n, BLOCKS) 1 where a candidate block is kept   scores (n, ENTRIES)
-// Dispatch (ENTRIES / WG_SIZE, n).  Includes: call, decode, plane, round.
+// q (n, Q_STRIDE), HEADS of WIDTH last   w (n, W_STRIDE), HEADS last   codes, scales: index keys   pool (n, BLOCKS) 1 where a candidate block is kept   scores (n, ENTRIES)
+// Dispatch (ENTRIES / WG_SIZE, n).  Includes: call, decode, fault, plane, round.
 // Numerics: f32 sums; released numerics round each product and the sum to bf16, as the vendor does.
 const WG_SIZE = 64u;
 const NONE = -3.0e38;
@@ -15,16 +15,20 @@ struct IndexScores {
     block: u32,        // entries per candidate block
     blocks: u32,       // capacity of a row of the pool
     factor: f32,       // 1 / sqrt(WIDTH HEADS)
+    q_stride: u32,
+    w_stride: u32,
+    place: u32,        // in the model, for fault
 }
 
-@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;             // (n, HEADS, WIDTH / 4)
-@group(0) @binding(1) var<storage, read> w: array<f32>;                   // (n, HEADS)
+@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;             // (n, Q_STRIDE / 4)
+@group(0) @binding(1) var<storage, read> w: array<f32>;                   // (n, W_STRIDE)
 @group(0) @binding(2) var<storage, read> codes: array<u32>;               // (CAPACITY, code words)
 @group(0) @binding(3) var<storage, read> scales: array<u32>;              // (CAPACITY, WIDTH / 32) bytes
 @group(0) @binding(4) var<storage, read> pool: array<u32>;                // (n, BLOCKS)
 @group(0) @binding(5) var<storage, read_write> scores: array<f32>;        // (n, ENTRIES)
-@group(0) @binding(6) var<uniform> call: Call;
-@group(0) @binding(7) var<uniform> p: IndexScores;
+@group(0) @binding(6) var<storage, read_write> fault: array<atomic<u32>>;      // (1)
+@group(0) @binding(7) var<uniform> call: Call;
+@group(0) @binding(8) var<uniform> p: IndexScores;
 
 fn key4(entry: u32, d: u32) -> vec4<f32> {
     let at = code_word(FORMAT, entry, p.width, d);
@@ -45,13 +49,17 @@ fn index_scores(@builtin(global_invocation_id) id: vec3<u32>) {
     let seen = (call.start + token + 1u) / p.ratio;
     var score = NONE;
     if (entry < seen && (POOLED == 0u || pool[token * p.blocks + entry / p.block] == 1u)) {
+        let query = (token + 1u) * p.q_stride - p.heads * p.width;
+        let weight = (token + 1u) * p.w_stride - p.heads;
         score = 0.0;
         for (var head = 0u; head < p.heads; head++) {
             var product = 0.0;
             for (var d = 0u; d < p.width; d += 4u) {
-                product += dot(q[((token * p.heads + head) * p.width + d) / 4u], key4(entry, d));
+                product += dot(q[(query + head * p.width + d) / 4u], key4(entry, d));
             }
-            score += rounded(max(rounded(product), 0.0) * rounded(w[token * p.heads + head] * p.factor));
+            // The relu would swallow it.
+            watch(product, token * p.heads + head);
+            score += rounded(max(rounded(product), 0.0) * rounded(rounded(w[weight + head]) * p.factor));
         }
         score = rounded(score);
     }

@@ -1,6 +1,6 @@
 // engram_gate — h_c += sigmoid(copysign(sqrt(max(|d|, 1e-6)), d)) value; d: normalised product of stream c with its key (section 2.4).
 // projected (n, LANES + 1, DIM) keys then value   q_weight, k_weight (LANES, DIM)   types (n)   streams (n, LANES, DIM)   gates (n, LANES)
-// Dispatch (n, LANES).  Includes: call, reduce, round.
+// Dispatch (n, LANES).  Includes: call, fault, reduce, round.
 // Numerics: f32 sums over DIM in a fixed order.
 const WG_SIZE = 64u;
 
@@ -8,6 +8,7 @@ struct EngramGate {
     dim: u32,
     lanes: u32,
     eps: f32,
+    place: u32,        // in the model, for fault
 }
 
 @group(0) @binding(0) var<storage, read> projected: array<f32>;           // (n, LANES + 1, DIM)
@@ -16,8 +17,9 @@ struct EngramGate {
 @group(0) @binding(3) var<storage, read> image_mask: array<u32>;          // (n) 1 inside a picture
 @group(0) @binding(4) var<storage, read_write> streams: array<f32>;       // (n, LANES, DIM)
 @group(0) @binding(5) var<storage, read_write> gates: array<f32>;         // (n, LANES)
-@group(0) @binding(6) var<uniform> call: Call;
-@group(0) @binding(7) var<uniform> p: EngramGate;
+@group(0) @binding(6) var<storage, read_write> fault: array<atomic<u32>>;      // (1)
+@group(0) @binding(7) var<uniform> call: Call;
+@group(0) @binding(8) var<uniform> p: EngramGate;
 
 @compute @workgroup_size(WG_SIZE)
 fn engram_gate(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
@@ -40,9 +42,14 @@ fn engram_gate(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocatio
         hk += a * (q_weight[lane * p.dim + d] * k_weight[lane * p.dim + d]) * b;
     }
     let dim = f32(p.dim);
-    let h_rstd = inverseSqrt(workgroup_sum(hh, thread) / dim + p.eps);
-    let k_rstd = inverseSqrt(workgroup_sum(kk, thread) / dim + p.eps);
-    let product = workgroup_sum(hk, thread) * h_rstd * k_rstd * inverseSqrt(dim);
+    hh = workgroup_sum(hh, thread);
+    kk = workgroup_sum(kk, thread);
+    hk = workgroup_sum(hk, thread);
+    // Bounds on both sides of the root would swallow it.
+    watch(abs(hh) + abs(kk) + abs(hk), token * p.lanes + lane);
+    let h_rstd = inverseSqrt(hh / dim + p.eps);
+    let k_rstd = inverseSqrt(kk / dim + p.eps);
+    let product = hk * h_rstd * k_rstd * inverseSqrt(dim);
     let root = sqrt(max(abs(product), 1e-6));
     var gate = 1.0 / (1.0 + exp(-select(root, -root, product < 0.0)));
     gate = select(gate, 0.0, image_mask[token] == 1u);

@@ -7,11 +7,12 @@ use flash890::blocks::context::Context;
 use flash890::config::Config;
 use flash890::error::Result;
 use flash890::gpu::{Planner, Tensor, readback};
-use flash890::kernels::cache::plane_write::{self, Way};
+use flash890::kernels::cache::plane_write::{self, IndexQueries, Way};
 use flash890::kernels::cache::{GpuPlane, pool_pairs};
 use flash890::kernels::norm::rms_norm;
 use flash890::numerics::linear::Matrix;
 use flash890::numerics::precision::Precision;
+use flash890::numerics::quant;
 use pollster::block_on;
 
 const FORMATS: [Format; 4] = [Format::F32, Format::Fp8, Format::Kv4, Format::Idx4];
@@ -45,7 +46,18 @@ fn write(
     let angles = Tensor { shape: vec![most, 0, 2], ..output(&[1, 1, 2]) };
     let (q, weight) = (output(&[1]), output(&[1]));
     let numerics = Precision::F32;
-    let way = Way { angles: &angles, q: &q, heads: 0, weight: &weight, eps: None, offset: 0, ratio, numerics };
+    let way = Way {
+        angles: &angles,
+        q: &q,
+        heads: 0,
+        index: None,
+        keep: false,
+        weight: &weight,
+        eps: None,
+        offset: 0,
+        ratio,
+        numerics,
+    };
     plane_write::record(planner, rows, plane, call, way, most)
 }
 
@@ -117,7 +129,18 @@ fn rows_are_normed_and_rotated_on_their_way() {
         let written = |format, eps: Option<f32>, heads: usize| {
             let ring = GpuPlane::new(&GPU, "ring", format, width, slots).unwrap();
             let q = f32s(&[n, 3, width], &queries);
-            let way = Way { angles: &table, q: &q, heads, weight: &weight, eps, offset, ratio: 0, numerics };
+            let way = Way {
+                angles: &table,
+                q: &q,
+                heads,
+                index: None,
+                keep: false,
+                weight: &weight,
+                eps,
+                offset,
+                ratio: 0,
+                numerics,
+            };
             run(|planner| plane_write::record(planner, &source, &ring, &call(start, n, 0), way, n));
             (stored(&ring), read(&q))
         };
@@ -191,6 +214,45 @@ fn kv4_scales_over_the_whole_range() {
     assert_eq!(stored(&cache), bytes_of(&plane));
 }
 
+/// Index heads behind the heads turn by the same angles, and lie on the FP4 grid if they are asked to; a normed row is kept before it turns.
+#[test]
+fn index_queries_and_kept_rows() {
+    let (n, heads, width, index_heads, index_width) = (4, 2, 64, 3, 96);
+    let config = Config { rope_head_dim: 12, norm_eps: 1e-6, ..Config::flash() };
+    let context = Context::new(&config, Precision::F32, Precision::F32);
+    let angles: Vec<Vec<(f32, f32)>> = (7..7 + n).map(|p| context.rope_window.angles(p)).collect();
+    let table: Vec<f32> = angles.iter().flatten().flat_map(|&(cos, sin)| [cos, sin]).collect();
+    let table = f32s(&[n, config.rope_head_dim / 2, 2], &table);
+    let stride = heads * width + index_heads * index_width;
+    let queries = numbers("queries", n * stride, 3.0);
+    let (source, weight) = (numbers("rows", n * width, 5.0), numbers("norm", width, 2.0));
+    let (rows, weight_tensor) = (f32s(&[n, width], &source), f32s(&[width], &weight));
+    let written = |q: &Tensor, heads, index, keep| {
+        let ring = GpuPlane::new(&GPU, "ring", Format::F32, width, n).unwrap();
+        let (eps, numerics) = (Some(config.norm_eps), Precision::F32);
+        let weight = &weight_tensor;
+        let way = Way { angles: &table, q, heads, index, keep, weight, eps, offset: 0, ratio: 0, numerics };
+        run(|planner| plane_write::record(planner, &rows, &ring, &call(0, n, 0), way, n));
+        read(q)
+    };
+    let mut turned = queries.clone();
+    for (row, angles) in turned.chunks_exact_mut(stride).zip(&angles) {
+        let (main, index) = row.split_at_mut(heads * width);
+        main.chunks_exact_mut(width).for_each(|head| context.rotate_tail(head, angles));
+        index.chunks_exact_mut(index_width).for_each(|head| context.rotate_tail(head, angles));
+    }
+    let both = |grid| Some(IndexQueries { heads: index_heads, width: index_width, grid });
+    let plain = written(&f32s(&[n, stride], &queries), heads, both(false), false);
+    assert_close(&plain, &turned, SUMS);
+    let mut expected = plain;
+    expected.chunks_exact_mut(stride).for_each(|row| quant::fake_idx4(&mut row[heads * width..]));
+    assert_bits(&written(&f32s(&[n, stride], &queries), heads, both(true), false), &expected);
+
+    let mut normed = source.clone();
+    context.norm_rows(&mut normed, &weight);
+    assert_close(&written(&output(&[n, width]), 0, None, true), &normed, SUMS);
+}
+
 /// Pairs that a call completes, with a first token from the call before where one waits; then the norm, as in the reference.
 #[test]
 fn pairs_are_pooled_across_calls() {
@@ -217,13 +279,13 @@ fn pairs_are_pooled_across_calls() {
         for n in [1, 1, 3, 2, 5, 4, 1, 7] {
             let x: Vec<f32> = numbers(&format!("tokens {start}"), n * width, 9.0);
             let expected = compressor::compress(&context, &weights, &x, n, &mut partial);
-            let scores: Vec<f32> = x.chunks_exact(width).flat_map(|row| row.iter().rev().copied()).collect();
-            let (values, scores) = (f32s(&[n, width], &x), f32s(&[n, width], &scores));
+            let both = |row: &[f32]| row.iter().chain(row.iter().rev()).copied().collect::<Vec<f32>>();
+            let rows = f32s(&[n, 2 * width], &x.chunks_exact(width).flat_map(both).collect::<Vec<f32>>());
             let (pooled, out) = (output(&[n, width]), output(&[n, width]));
             run(|planner| {
-                let tensors = [&values, &scores, &open[0], &open[1], &pooled];
+                let tensors = [&rows, &open[0], &open[1], &pooled];
                 pool_pairs::record(planner, tensors, &call(start, n, 0), numerics)?;
-                rms_norm::record(planner, [&norm, &pooled, &out], n, config.norm_eps, (numerics, false))
+                rms_norm::record(planner, [&norm, &pooled, &out], &call(start, n, 0), config.norm_eps, (numerics, false))
             });
             let actual = &read(&out)[..expected.len()];
             match numerics {

@@ -5,11 +5,11 @@ use flash890::blocks::b5a_experts::{self as experts, Expert, Route, Weights};
 use flash890::blocks::context::Context;
 use flash890::config::Config;
 use flash890::gpu::Tensor;
-use flash890::kernels::experts::{experts_down, experts_up, route, swiglu};
-use flash890::kernels::linear::{self, GpuMatrix};
-use flash890::kernels::norm::fake_quant::{self, Grid};
+use flash890::kernels::experts::{self as kernels, experts_down, experts_down_many, experts_sum, experts_up};
+use flash890::kernels::experts::{experts_up_many, route};
+use flash890::kernels::norm::fake_quant;
 use flash890::numerics::linear::Matrix;
-use flash890::numerics::ops::{silu, softplus};
+use flash890::numerics::ops::softplus;
 use flash890::numerics::precision::Precision;
 use flash890::numerics::quant;
 
@@ -72,50 +72,35 @@ fn small_scores_keep_their_digits() {
     }
 }
 
-#[test]
-fn swiglu_clamps_gate_and_up() {
-    for numerics in [Precision::F32, Precision::Released] {
-        let (gate, up) = (numbers("gate", 3 * 45, 30.0), numbers("up", 3 * 45, 20.0));
-        let mut expected: Vec<f32> =
-            gate.iter().zip(&up).map(|(&g, &u)| silu(g.min(10.0)) * u.clamp(-10.0, 10.0)).collect();
-        numerics.round(&mut expected);
-        let joined: Vec<f32> =
-            gate.chunks_exact(45).zip(up.chunks_exact(45)).flat_map(|rows| [rows.0, rows.1].concat()).collect();
-        let (gate_up, h) = (f32s(&[3, 90], &joined), output(&[3, 45]));
-        run(|planner| swiglu::record(planner, [&gate_up, &h], 10.0, (numerics, false)));
-        match numerics {
-            Precision::F32 => assert_close(&read(&h), &expected, SUMS),
-            Precision::Released => assert_bf16_close(&read(&h), &expected),
-        }
-    }
-}
-
-/// With the grid, h is what the quantiser makes of h without: in the shared expert and in the chosen ones.
+/// With the grid, h is what the quantiser makes of h without, in the chosen experts and in the shared one.
 #[test]
 fn fused_grids_are_those_of_the_quantiser() {
     let (n, count, k, dim, inter) = (3, 4, 2, 64, 96);
     for numerics in [Precision::F32, Precision::Released] {
-        let gate_up = f32s(&[n, 2 * inter], &activations("gate and up", n * 2 * inter));
+        let shared = kernels::shared(&GPU, "shared", &fp8("shared", 2 * inter, dim)).unwrap();
         let pairs: Vec<Matrix> = (0..2 * count).map(|e| fp4(&format!("pair {e}"), inter, dim)).collect();
         let (codes, scales) = stacked(&pairs.iter().collect::<Vec<_>>());
         let up = Tensor { shape: vec![count, 2 * inter, dim / 2], ..codes };
         let (x, ids) = (f32s(&[n, dim], &numbers("x", n * dim, 2.0)), u32s(&[n, k], &[3, 0, 1, 2, 0, 1]));
         let route_weights = f32s(&[n, k], &numbers("route", n * k, 1.0));
-        let both = |quantise: bool| {
-            let (shared, h) = (output(&[n, inter]), output(&[n, k, inter]));
-            run(|planner| {
-                let tensors = [&x, &up, &scales, &ids, &route_weights, &h];
-                experts_up::record(planner, tensors, &call(0, n, 0), 10.0, (numerics, quantise))?;
-                swiglu::record(planner, [&gate_up, &shared], 10.0, (numerics, quantise))
-            });
-            [read(&shared), read(&h)]
+        let h = |quantise: bool| {
+            let h = output(&[n, k + 1, inter]);
+            let tensors = [&x, &up, &scales, &shared, &ids, &route_weights, &h];
+            run(|planner| experts_up::record(planner, tensors, &call(0, n, 0), 10.0, (numerics, quantise)));
+            read(&h)
         };
-        for (mut plain, grid) in both(false).into_iter().zip(both(true)) {
-            assert!(!plain.contains(&UNWRITTEN));
-            quant::fake_fp8(&mut plain);
-            assert_bits(&grid, &plain);
-        }
+        let (mut plain, grid) = (h(false), h(true));
+        assert!(!plain.contains(&UNWRITTEN));
+        quant::fake_fp8(&mut plain);
+        assert_bits(&grid, &plain);
     }
+}
+
+/// FP8 weights of about one.
+fn fp8(name: &str, rows: usize, cols: usize) -> Matrix {
+    let codes = integers(name, rows * cols, 0x7f).into_iter().map(|v| v as u8 ^ (v as u8 & 1) << 7).collect();
+    let scales = integers(name, rows / 32 * cols / 32, 3).into_iter().map(|v| 117 + v as u8).collect();
+    Matrix::fp8(rows, cols, codes, scales).unwrap()
 }
 
 fn fp4(name: &str, rows: usize, cols: usize) -> Matrix {
@@ -142,7 +127,7 @@ fn stacked(matrices: &[&Matrix]) -> (Tensor, Tensor) {
 /// Both projections of the chosen experts and the shared one against the whole mixture; experts are listed out of order and chosen unevenly.
 #[test]
 fn mixture_of_chosen_experts() {
-    let (n, count, k, dim, inter) = (4, 5, 3, 96, 64);
+    let (n, count, k, dim, inter) = (70, 5, 3, 96, 64);
     let config = Config { dim, moe_inter_dim: inter, swiglu_limit: 10.0, ..Config::flash() };
     let make = |e: usize| Expert {
         w1: fp4(&format!("w1 {e}"), inter, dim),
@@ -154,12 +139,13 @@ fn mixture_of_chosen_experts() {
         bias: vec![0.0; count],
         bias_vl: vec![0.0; count],
         experts: (0..count).map(make).collect(),
-        shared: make(99),
+        shared: Expert { w1: fp8("w1", inter, dim), w2: fp8("w2", dim, inter), w3: fp8("w3", inter, dim) },
         top_k: k,
     };
     let decision = Route {
         scores: Vec::new(),
-        ids: vec![4, 0, 2, 1, 2, 0, 3, 4, 1, 0, 1, 2],
+        // More rows than one turn of the many-row kernels takes; expert 3 is chosen by few of them.
+        ids: (0..n).flat_map(|row| if row % 9 == 5 { [3, 4, 1] } else { [4, 0, 1 + row % 2] }).collect(),
         weights: numbers("route", n * k, 1.0).into_iter().map(f32::abs).collect(),
     };
     for numerics in [Precision::F32, Precision::Released] {
@@ -173,22 +159,32 @@ fn mixture_of_chosen_experts() {
         let up = Tensor { shape: vec![count, 2 * inter, dim / 2], ..codes };
         let (down, down_scales) = stacked(&weights.experts.iter().map(|e| &e.w2).collect::<Vec<_>>());
         let joined = Matrix::join_rows(&[weights.shared.w1.clone(), weights.shared.w3.clone()]).unwrap();
-        let shared = [&joined, &weights.shared.w2].map(|matrix| GpuMatrix::new(&GPU, "shared", matrix).unwrap());
+        let shared = [&joined, &weights.shared.w2].map(|matrix| kernels::shared(&GPU, "shared", matrix).unwrap());
         let ids = u32s(&[n, k], &decision.ids.iter().map(|&e| e as u32).collect::<Vec<_>>());
         let route_weights = f32s(&[n, k], &decision.weights);
         let (x, x_q, call) = (f32s(&[n, dim], &x), output(&[n, dim]), call(0, n, 0));
-        let (gate_up, mid, h) = (output(&[n, 2 * inter]), output(&[n, inter]), output(&[n, k, inter]));
-        let (shared_out, y) = (output(&[n, dim]), output(&[n, dim]));
+        let (h, y) = (output(&[n, k + 1, inter]), output(&[n, dim]));
         run(|planner| {
             let grid = (numerics, numerics == Precision::Released);
-            fake_quant::record(planner, &x, &x_q, Grid::Fp8)?;
+            fake_quant::record(planner, &x, &x_q)?;
             let input = if grid.1 { &x_q } else { &x };
-            linear::record(planner, &shared[0], [input, &gate_up], &call, 1, numerics)?;
-            swiglu::record(planner, [&gate_up, &mid], 10.0, grid)?;
-            linear::record(planner, &shared[1], [&mid, &shared_out], &call, 1, numerics)?;
-            experts_up::record(planner, [input, &up, &scales, &ids, &route_weights, &h], &call, 10.0, grid)?;
-            experts_down::record(planner, [&h, &down, &down_scales, &ids, &shared_out, &y], &call, numerics)
+            let tensors = [input, &up, &scales, &shared[0], &ids, &route_weights, &h];
+            experts_up::record(planner, tensors, &call, 10.0, grid)?;
+            experts_down::record(planner, [&h, &down, &down_scales, &shared[1], &ids, &y], &call, numerics)
         });
+        // Many rows at a time: the same bits.
+        let (many_h, rows, many) = (output(&[n, k + 1, inter]), output(&[n, k + 1, dim]), output(&[n, dim]));
+        run(|planner| {
+            let grid = (numerics, numerics == Precision::Released);
+            let input = if grid.1 { &x_q } else { &x };
+            let tensors = [input, &up, &scales, &shared[0], &ids, &route_weights, &many_h];
+            experts_up_many::record(planner, tensors, &call, 10.0, grid)?;
+            let tensors = [&many_h, &down, &down_scales, &shared[1], &ids, &rows];
+            experts_down_many::record(planner, tensors, &call, numerics)?;
+            experts_sum::record(planner, [&rows, &ids, &many], &call, count, numerics)
+        });
+        assert_bits(&read(&many_h), &read(&h));
+        assert_bits(&read(&many), &read(&y));
         match numerics {
             Precision::F32 => assert_close(&read(&y), &expected, SUMS),
             // A bf16 step of h that turns an FP8 code moves an output by more than its own last bit.

@@ -7,8 +7,8 @@ use flash890::blocks::context::Context;
 use flash890::blocks::layer::{Rows, collapse_and_norm};
 use flash890::config::Config;
 use flash890::image::TokenType;
-use flash890::kernels::hyper::collapse_norm::{self, Collapse};
-use flash890::kernels::hyper::{hc_expand, hc_mixes, stream_mean};
+use flash890::kernels::hyper::sublayer_input::{self, MIXES, Way};
+use flash890::kernels::hyper::{hc_expand, stream_mean};
 use flash890::numerics::linear::Matrix;
 use flash890::numerics::precision::Precision;
 use flash890::numerics::quant;
@@ -21,16 +21,18 @@ fn config(dim: usize) -> Config {
 
 /// Runs the kernel on `n` tokens.
 fn mixes_on_gpu(config: &Config, weights: &hyper::Weights, streams: &[f32], n: usize) -> Mixes {
-    let width = 4 * config.dim;
-    let streams = f32s(&[n, 4, config.dim], streams);
-    let projection = f32s(&[24, width], &weights.projection.to_f32());
-    let (scale, base) = (f32s(&[3], &weights.scale), f32s(&[24], &weights.base));
-    let (pre, post, comb) = (output(&[n, 4]), output(&[n, 4]), output(&[n, 4, 4]));
-    run(|planner| {
-        let tensors = [&streams, &projection, &scale, &base, &pre, &post, &comb];
-        hc_mixes::record(planner, tensors, config, n)
-    });
-    Mixes { pre: read(&pre), post: read(&post), comb: read(&comb) }
+    let dim = config.dim;
+    let (streams, before) = (f32s(&[n, 4, dim], streams), f32s(&[n, 4], &vec![0.25; 4 * n]));
+    let weights = sublayer_input::weights(&GPU, "weights", &vec![1.0; dim], weights).unwrap();
+    let (x, x_q, pre, mixes) = (output(&[n, dim]), output(&[n, dim]), output(&[n, 4]), output(&[n, MIXES]));
+    let way = Way { mixes: true, last: false, quantise: false, numerics: Precision::F32 };
+    let tensors = [&streams, &before, &weights, &x, &x_q, &pre, &mixes];
+    run(|planner| sublayer_input::record(planner, tensors, &call(0, n, 0), config, way));
+    let mixes = read(&mixes);
+    let part = |columns: std::ops::Range<usize>| -> Vec<f32> {
+        mixes.chunks_exact(MIXES).flat_map(|row| &row[columns.clone()]).copied().collect()
+    };
+    Mixes { pre: read(&pre), post: part(0..4), comb: part(4..MIXES) }
 }
 
 /// The worked example of section 3.4: `m` is given there, so the projection is chosen to produce it from one residual entry.
@@ -99,8 +101,11 @@ fn streams_collapse_to_a_normed_input() {
         let (streams, pre, norm) = (f32s(&[n, 4, dim], &streams), f32s(&[n, 4], &pre), f32s(&[dim], &norm));
         let collapsed = |last: bool, quantise: bool| {
             let (x, x_q) = (output(&[n, dim]), output(&[n, dim]));
-            let how = Collapse { last, quantise, eps: config.norm_eps, numerics };
-            run(|planner| collapse_norm::record(planner, [&streams, &pre, &norm, &x, &x_q], &call(7, n, 0), how));
+            let (next, mixes) = (output(&[n, 4]), output(&[n, MIXES]));
+            let way = Way { mixes: false, last, quantise, numerics };
+            let tensors = [&streams, &pre, &norm, &x, &x_q, &next, &mixes];
+            run(|planner| sublayer_input::record(planner, tensors, &call(7, n, 0), &config, way));
+            assert!(read(&next).iter().chain(&read(&mixes)).all(|&v| v == UNWRITTEN));
             (read(&x), read(&x_q))
         };
         let (x, unused) = collapsed(false, false);
@@ -133,8 +138,10 @@ fn outputs_expand_into_the_streams() {
         let mixes = Mixes { pre: Vec::new(), post: numbers("post", n * 4, 2.0), comb: numbers("comb", n * 16, 1.0) };
         hyper::expand(&config(dim), &mut expected, &y, &mixes, None);
         numerics.round(&mut expected);
-        let (y, post, comb) = (f32s(&[n, dim], &y), f32s(&[n, 4], &mixes.post), f32s(&[n, 4, 4], &mixes.comb));
-        run(|planner| hc_expand::record(planner, [&y, &post, &comb, &streams], n, numerics));
+        let rows = mixes.post.chunks_exact(4).zip(mixes.comb.chunks_exact(16));
+        let mixes: Vec<f32> = rows.flat_map(|(post, comb)| [post, comb].concat()).collect();
+        let (y, mixes) = (f32s(&[n, dim], &y), f32s(&[n, MIXES], &mixes));
+        run(|planner| hc_expand::record(planner, [&y, &mixes, &streams], &call(0, n, 0), numerics));
         match numerics {
             Precision::F32 => assert_close(&read(&streams), &expected, SUMS),
             Precision::Released => assert_bf16_close(&read(&streams), &expected),

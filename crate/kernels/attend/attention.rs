@@ -18,6 +18,8 @@ crate::uniform_struct! {
         pub heads: u32,
         /// Dims of a head.
         pub width: u32,
+        /// Elements of a row of queries.
+        pub q_stride: u32,
         /// Positions in the window.
         pub window: u32,
         /// Slots of the ring.
@@ -61,7 +63,7 @@ pub enum Sees {
     WholeCall,
 }
 
-/// Records `out` `[n, heads, width]` of queries `q` over `ring` and the entries that `ids` `[n, k]` names.
+/// Records `out` `[n, heads, width]` of queries `q` `[n, stride]`, which begin with as many elements, over `ring` and the entries that `ids` `[n, k]` names.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
@@ -87,6 +89,7 @@ pub fn record(
     let p = Attention {
         heads: config.n_heads as u32,
         width: config.head_dim as u32,
+        q_stride: (q.len() / q.shape[0]) as u32,
         window: config.window_size as u32,
         capacity: ring.capacity as u32,
         scale: (1.0 / (config.head_dim as f64).sqrt()) as f32,

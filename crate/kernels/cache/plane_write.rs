@@ -9,7 +9,7 @@
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::cache::GpuPlane;
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, QUANTISE, REDUCE, ROUND, round_flag};
+use crate::kernels::include::{CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 use crate::{Error, Result};
 
@@ -24,6 +24,10 @@ crate::uniform_struct! {
         pub offset: u32,
         /// Query heads of a row, or 0.
         pub heads: u32,
+        /// Elements of a row of queries.
+        pub q_stride: u32,
+        /// Dims of an index head.
+        pub index_width: u32,
         /// Pairs that rotate.
         pub pairs: u32,
         /// Rows that the plane holds.
@@ -32,6 +36,8 @@ crate::uniform_struct! {
         pub ratio: u32,
         /// Epsilon of the norm.
         pub eps: f32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -39,7 +45,7 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "plane_write",
     wgsl: include_str!("../../../shaders/cache/plane_write.wgsl"),
-    includes: &[CALL, DECODE, QUANTISE, REDUCE, ROUND],
+    includes: &[CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND],
     bindings: &[
         read("angles"),
         read_write("q"),
@@ -47,24 +53,41 @@ pub const KERNEL: Kernel = Kernel {
         read("weight"),
         read_write("codes"),
         read_write("scales"),
+        read_write("fault"),
         uniform::<Call>("call"),
         uniform::<PlaneWrite>("p"),
     ],
-    overrides: &["FORMAT", "NORM", "ROUND"],
+    overrides: &["FORMAT", "NORM", "KEEP", "GRID", "ROUND"],
 };
 
 /// Widest row: what the shader's workgroup memory holds.
 pub const MOST_WIDTH: usize = 1024;
+
+/// Queries of the indexer.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexQueries {
+    /// Heads.
+    pub heads: usize,
+    /// Dims of a head.
+    pub width: usize,
+    /// On the FP4 grid, as the keys are.
+    pub grid: bool,
+}
 
 /// What happens to rows on their way.
 #[derive(Debug, Clone, Copy)]
 pub struct Way<'a> {
     /// Angles of the rows `[m, pairs, 2]` (cos, sin).
     pub angles: &'a Tensor,
-    /// Queries that turn by the same angles `[m, heads, width]`; with `heads` 0 any tensor, which stays as it is.
+    /// Queries that turn by the same angles `[m, stride]`: `heads` of the plane's width, then those of `index`. Without either any tensor,
+    /// which stays as it is unless `keep` is set.
     pub q: &'a Tensor,
     /// Heads of the queries.
     pub heads: usize,
+    /// Index queries behind them.
+    pub index: Option<IndexQueries>,
+    /// Without queries: `q` `[m, width]` keeps the normed rows as they are before they turn.
+    pub keep: bool,
     /// Weight of the norm `[width]`.
     pub weight: &'a Tensor,
     /// Epsilon of the norm; `None` leaves the rows as they are.
@@ -98,12 +121,19 @@ pub fn record(
         stride: (rows.len() / most) as u32,
         offset: way.offset as u32,
         heads: way.heads as u32,
+        q_stride: (way.q.len() / most) as u32,
+        index_width: way.index.map_or(0, |index| index.width as u32),
         pairs: way.angles.shape[1] as u32,
         capacity: plane.capacity as u32,
         ratio: way.ratio as u32,
         eps: way.eps.unwrap_or_default(),
+        place: planner.place,
     };
-    let overrides = [plane.format_code(), way.eps.is_some().into(), round_flag(way.numerics)];
-    let bound = [way.angles, way.q, rows, way.weight, &plane.codes, &plane.scales, call];
-    planner.dispatch(&KERNEL, &overrides, &bound, &p, [p.heads + 1, most as u32, 1])
+    let grid = way.index.is_some_and(|index| index.grid);
+    let flags = [way.eps.is_some(), way.keep, grid].map(u32::from);
+    let overrides = [plane.format_code(), flags[0], flags[1], flags[2], round_flag(way.numerics)];
+    let groups = p.heads + 1 + way.index.map_or(0, |index| index.heads as u32);
+    let fault = planner.fault()?;
+    let bound = [way.angles, way.q, rows, way.weight, &plane.codes, &plane.scales, &fault, call];
+    planner.dispatch(&KERNEL, &overrides, &bound, &p, [groups, most as u32, 1])
 }

@@ -14,6 +14,8 @@ crate::uniform_struct! {
     pub struct PoolPairs {
         /// Channels.
         pub width: u32,
+        /// Elements from row to row.
+        pub stride: u32,
         /// Groups whose first tokens are kept.
         pub slots: u32,
     }
@@ -25,8 +27,7 @@ pub const KERNEL: Kernel = Kernel {
     wgsl: include_str!("../../../shaders/cache/pool_pairs.wgsl"),
     includes: &[CALL, ROUND],
     bindings: &[
-        read("values"),
-        read("scores"),
+        read("rows"),
         read_write("open_value"),
         read_write("open_score"),
         read_write("pooled"),
@@ -36,15 +37,16 @@ pub const KERNEL: Kernel = Kernel {
     overrides: &["ROUND"],
 };
 
-/// Records the pooling of `values`, `scores` `[n, width]` with what waits in `open_value`, `open_score` `[slots, width]` into `pooled`
-/// `[pairs, width]`. The first token of group `j` lies in slot `j mod slots`.
+/// Records the pooling of `rows` `[n, stride]`, which begin with a value and a score `[width]` each, with what waits in `open_value`, `open_score`
+/// `[slots, width]` into `pooled` `[pairs, width]`. The first token of group `j` lies in slot `j mod slots`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
-pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 5], call: &Tensor, numerics: Precision) -> Result<()> {
-    let [values, scores, open_value, open_score, pooled] = tensors;
-    let width = values.shape.last().map_or(0, |&width| width as u32);
+pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 4], call: &Tensor, numerics: Precision) -> Result<()> {
+    let [rows, open_value, open_score, pooled] = tensors;
+    let (most, width) = (pooled.shape[0], pooled.shape[1] as u32);
     let slots = open_value.len() as u32 / width.max(1);
-    let bound = [values, scores, open_value, open_score, pooled, call];
-    planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &PoolPairs { width, slots }, [width.div_ceil(64), 1, 1])
+    let p = PoolPairs { width, stride: (rows.len() / most) as u32, slots };
+    let bound = [rows, open_value, open_score, pooled, call];
+    planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &p, [width.div_ceil(64), 1, 1])
 }

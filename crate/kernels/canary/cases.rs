@@ -1,4 +1,10 @@
-//! The canary's cases: fixed inputs, and what the reference makes of them.
+//! The canary's cases: fixed inputs, and what the reference makes of them. Every kernel is in one; a test holds the list against theirs.
+
+mod experts;
+mod head;
+mod index;
+mod streams;
+mod vision;
 
 use super::{Case, Expected};
 use crate::Result;
@@ -32,11 +38,16 @@ pub(super) fn record(planner: &mut Planner<'_>) -> Result<Vec<Case>> {
     let call = Call::buffer(planner.gpu)?;
     Call::new(0, ROWS, 0).write(planner.gpu, &call);
     let mut cases = linears(planner, &call)?;
-    cases.push(norm(planner)?);
+    cases.push(norm(planner, &call)?);
     cases.push(selection(planner, &call)?);
     for (ring, entries) in [(Format::F32, Format::F32), (Format::Fp8, Format::Kv4)] {
         cases.push(cached_attention(planner, &call, ring, entries)?);
     }
+    cases.extend(streams::record(planner, &call)?);
+    cases.extend(experts::record(planner, &call)?);
+    cases.extend(index::record(planner, &call)?);
+    cases.extend(head::record(planner, &call)?);
+    cases.extend(vision::record(planner)?);
     Ok(cases)
 }
 
@@ -44,6 +55,22 @@ pub(super) fn record(planner: &mut Planner<'_>) -> Result<Vec<Case>> {
 fn numbers(seed: &str, count: usize) -> Vec<f32> {
     let stream = Stream::new(seed);
     (0..count as u64).map(|i| stream.unit(i)).collect()
+}
+
+fn f32s(planner: &Planner<'_>, shape: &[usize], values: &[f32]) -> Result<Tensor> {
+    Tensor::f32(planner.gpu, "canary", shape, values)
+}
+
+fn u32s(planner: &Planner<'_>, shape: &[usize], values: &[u32]) -> Result<Tensor> {
+    Tensor::u32(planner.gpu, "canary", shape, values)
+}
+
+fn zeros(planner: &Planner<'_>, shape: &[usize]) -> Result<Tensor> {
+    Tensor::zeros(planner.gpu, "canary output", Element::F32, shape)
+}
+
+fn zeros_u32(planner: &Planner<'_>, shape: &[usize]) -> Result<Tensor> {
+    Tensor::zeros(planner.gpu, "canary output", Element::U32, shape)
 }
 
 /// The four weight formats.
@@ -71,7 +98,7 @@ fn linears(planner: &mut Planner<'_>, call: &Tensor) -> Result<Vec<Case>> {
     matrices.into_iter().map(case).collect()
 }
 
-fn norm(planner: &mut Planner<'_>) -> Result<Case> {
+fn norm(planner: &mut Planner<'_>, call: &Tensor) -> Result<Case> {
     let (gpu, eps) = (planner.gpu, 1e-6);
     let (weight, x) = (numbers("canary norm", WIDTH), numbers("canary input", ROWS * WIDTH));
     let mut expected = vec![0.0; x.len()];
@@ -81,7 +108,7 @@ fn norm(planner: &mut Planner<'_>) -> Result<Case> {
     let weight = Tensor::f32(gpu, "canary norm", &[WIDTH], &weight)?;
     let x = Tensor::f32(gpu, "canary input", &[ROWS, WIDTH], &x)?;
     let output = Tensor::zeros(gpu, "rms_norm", Element::F32, &[ROWS, WIDTH])?;
-    rms_norm::record(planner, [&weight, &x, &output], ROWS, eps, (Precision::F32, false))?;
+    rms_norm::record(planner, [&weight, &x, &output], call, eps, (Precision::F32, false))?;
     Ok(Case { name: "rms_norm", output, expected: Expected::F32(expected) })
 }
 
@@ -135,7 +162,18 @@ fn cached_attention(planner: &mut Planner<'_>, call: &Tensor, ring: Format, entr
     let unused = || Tensor::zeros(gpu, "canary unused", Element::F32, &[2]);
     let (angles, still, weight) = (Tensor { shape: vec![ROWS, 0, 2], ..unused()? }, unused()?, unused()?);
     let numerics = Precision::F32;
-    let way = Way { angles: &angles, q: &still, heads: 0, weight: &weight, eps: None, offset: 0, ratio: 0, numerics };
+    let way = Way {
+        angles: &angles,
+        q: &still,
+        heads: 0,
+        index: None,
+        keep: false,
+        weight: &weight,
+        eps: None,
+        offset: 0,
+        ratio: 0,
+        numerics,
+    };
     plane_write::record(planner, &rows, &ring, call, way, ROWS)?;
     plane_write::record(planner, &rows, &entries, call, Way { ratio: 1, ..way }, ROWS)?;
     let q = Tensor::f32(gpu, "canary queries", &[ROWS, heads, WIDTH], &q)?;

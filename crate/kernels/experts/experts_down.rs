@@ -6,7 +6,7 @@
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, ROUND, round_flag};
+use crate::kernels::include::{CALL, DECODE, FAULT, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 
 crate::uniform_struct! {
@@ -20,6 +20,8 @@ crate::uniform_struct! {
         pub k: u32,
         /// Experts.
         pub experts: u32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -27,29 +29,32 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "experts_down",
     wgsl: include_str!("../../../shaders/experts/experts_down.wgsl"),
-    includes: &[CALL, DECODE, ROUND],
+    includes: &[CALL, DECODE, FAULT, ROUND],
     bindings: &[
         read("h"),
         read("codes"),
         read("scales"),
+        read("shared_down"),
         read("ids"),
-        read("shared_out"),
         read_write("y"),
+        read_write("fault"),
         uniform::<Call>("call"),
         uniform::<ExpertsDown>("p"),
     ],
     overrides: &["ROUND"],
 };
 
-/// Records `y` `[n, dim]` from `h` `[n, k, inter]`, `codes` `[experts, dim, inter / 2]`, their `scales`, `ids` `[n, k]` and the shared expert's
-/// output `shared_out` `[n, dim]`.
+/// Records `y` `[n, dim]` from `h` `[n, k + 1, inter]`, `codes` `[experts, dim, inter / 2]`, their `scales`, the shared expert's `shared` (see
+/// [`super::shared`]) and `ids` `[n, k]`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
 pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 6], call: &Tensor, numerics: Precision) -> Result<()> {
-    let [h, codes, scales, ids, shared_out, y] = tensors;
-    let (n, k, inter) = (h.shape[0] as u32, h.shape[1] as u32, h.shape[2] as u32);
-    let p = ExpertsDown { dim: y.shape[1] as u32, inter, k, experts: codes.shape[0] as u32 };
-    let bound = [h, codes, scales, ids, shared_out, y, call];
-    planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &p, [p.dim.div_ceil(64), n, 1])
+    let [h, codes, scales, shared, ids, y] = tensors;
+    let (n, slots, inter) = (h.shape[0] as u32, h.shape[1] as u32, h.shape[2] as u32);
+    let fault = planner.fault()?;
+    let (dim, experts) = (y.shape[1] as u32, codes.shape[0] as u32);
+    let p = ExpertsDown { dim, inter, k: slots - 1, experts, place: planner.place };
+    let bound = [h, codes, scales, shared, ids, y, &fault, call];
+    planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &p, [dim.div_ceil(64), n, 1])
 }

@@ -1,4 +1,4 @@
-//! 5A: gate and up projection of the chosen experts, SwiGLU and routing weight.
+//! 5A: gate and up projection of the chosen experts and the shared one, SwiGLU and routing weight.
 //!
 //! The shader:
 #![doc = concat!("```wgsl\n", include_str!("../../../shaders/experts/experts_up.wgsl"), "\n```")]
@@ -6,7 +6,7 @@
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, GROUP, QUANTISE, ROUND, round_flag};
+use crate::kernels::include::{CALL, DECODE, FAULT, GROUP, QUANTISE, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 
 crate::uniform_struct! {
@@ -18,8 +18,12 @@ crate::uniform_struct! {
         pub inter: u32,
         /// Experts per token.
         pub k: u32,
+        /// Experts.
+        pub experts: u32,
         /// Clamp of SwiGLU.
         pub limit: f32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -27,35 +31,39 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "experts_up",
     wgsl: include_str!("../../../shaders/experts/experts_up.wgsl"),
-    includes: &[CALL, DECODE, GROUP, QUANTISE, ROUND],
+    includes: &[CALL, DECODE, FAULT, GROUP, QUANTISE, ROUND],
     bindings: &[
         read("x"),
         read("codes"),
         read("scales"),
+        read("shared_up"),
         read("ids"),
         read("weights"),
         read_write("h"),
+        read_write("fault"),
         uniform::<Call>("call"),
         uniform::<ExpertsUp>("p"),
     ],
     overrides: &["QUANTISE", "ROUND"],
 };
 
-/// Records `h` `[n, k, inter]` from `x` `[n, dim]`, `codes` `[experts, 2 inter, dim / 2]` (w1 above w3), their `scales`, `ids` and `weights`
-/// `[n, k]`; on the grid of FP8 activations if `quantise`.
+/// Records `h` `[n, k + 1, inter]` from `x` `[n, dim]`, `codes` `[experts, 2 inter, dim / 2]` (w1 above w3), their `scales`, the shared expert's
+/// `shared` (see [`super::shared`]), `ids` and `weights` `[n, k]`; on the grid of FP8 activations if `quantise`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
 pub fn record(
     planner: &mut Planner<'_>,
-    tensors: [&Tensor; 6],
+    tensors: [&Tensor; 7],
     call: &Tensor,
     limit: f32,
     (numerics, quantise): (Precision, bool),
 ) -> Result<()> {
-    let [x, codes, scales, ids, weights, h] = tensors;
-    let (n, k, inter) = (h.shape[0] as u32, h.shape[1] as u32, h.shape[2] as u32);
-    let p = ExpertsUp { dim: x.shape[1] as u32, inter, k, limit };
-    let bound = [x, codes, scales, ids, weights, h, call];
-    planner.dispatch(&KERNEL, &[quantise.into(), round_flag(numerics)], &bound, &p, [inter.div_ceil(64), k, n])
+    let [x, codes, scales, shared, ids, weights, h] = tensors;
+    let (n, slots, inter) = (h.shape[0] as u32, h.shape[1] as u32, h.shape[2] as u32);
+    let fault = planner.fault()?;
+    let (dim, experts) = (x.shape[1] as u32, codes.shape[0] as u32);
+    let p = ExpertsUp { dim, inter, k: slots - 1, experts, limit, place: planner.place };
+    let bound = [x, codes, scales, shared, ids, weights, h, &fault, call];
+    planner.dispatch(&KERNEL, &[quantise.into(), round_flag(numerics)], &bound, &p, [inter.div_ceil(64), slots, n])
 }

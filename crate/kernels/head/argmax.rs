@@ -22,7 +22,7 @@ pub const KERNEL: Kernel = Kernel {
     name: "argmax",
     wgsl: include_str!("../../../shaders/head/argmax.wgsl"),
     includes: &[BEST],
-    bindings: &[read("values"), read("ids"), read_write("chosen"), uniform::<Argmax>("p")],
+    bindings: &[read("values"), read("ids"), read_write("chosen"), read("fault"), uniform::<Argmax>("p")],
     overrides: &[],
 };
 
@@ -32,5 +32,6 @@ pub const KERNEL: Kernel = Kernel {
 /// What [`Planner::dispatch`] refuses.
 pub fn record(planner: &mut Planner<'_>, [values, ids, chosen]: [&Tensor; 3], row: usize) -> Result<()> {
     let p = Argmax { pieces: values.len() as u32, row: row as u32 };
-    planner.dispatch(&KERNEL, &[], &[values, ids, chosen], &p, [1, 1, 1])
+    let fault = planner.fault()?;
+    planner.dispatch(&KERNEL, &[], &[values, ids, chosen, &fault], &p, [1, 1, 1])
 }

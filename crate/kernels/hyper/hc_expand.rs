@@ -5,7 +5,8 @@
 
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
-use crate::kernels::include::{ROUND, round_flag};
+use crate::kernels::call::Call;
+use crate::kernels::include::{CALL, FAULT, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 
 crate::uniform_struct! {
@@ -13,6 +14,8 @@ crate::uniform_struct! {
     pub struct HcExpand {
         /// Width of a stream.
         pub dim: u32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -20,17 +23,30 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "hc_expand",
     wgsl: include_str!("../../../shaders/hyper/hc_expand.wgsl"),
-    includes: &[ROUND],
-    bindings: &[read("y"), read("post"), read("comb"), read_write("streams"), uniform::<HcExpand>("p")],
+    includes: &[CALL, FAULT, ROUND],
+    bindings: &[
+        read("y"),
+        read("mixes"),
+        read_write("streams"),
+        read_write("fault"),
+        uniform::<Call>("call"),
+        uniform::<HcExpand>("p"),
+    ],
     overrides: &["ROUND"],
 };
 
-/// Records the expansion of `y` `[n, dim]` with `post` `[n, 4]` and `comb` `[n, 4, 4]` into `streams` `[n, 4, dim]`, in place.
+/// Records the expansion of `y` `[n, dim]` with `mixes` `[n, 20]` (post, then comb) into `streams` `[n, 4, dim]`, in place.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
-pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 4], capacity: usize, numerics: Precision) -> Result<()> {
-    let dim = tensors[3].shape[2] as u32;
-    let groups = [capacity as u32, dim.div_ceil(64), 1];
-    planner.dispatch(&KERNEL, &[round_flag(numerics)], &tensors, &HcExpand { dim }, groups)
+pub fn record(
+    planner: &mut Planner<'_>,
+    [y, mixes, streams]: [&Tensor; 3],
+    call: &Tensor,
+    numerics: Precision,
+) -> Result<()> {
+    let (capacity, dim) = (streams.shape[0] as u32, streams.shape[2] as u32);
+    let (fault, p) = (planner.fault()?, HcExpand { dim, place: planner.place });
+    let bound = [y, mixes, streams, &fault, call];
+    planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &p, [capacity, dim.div_ceil(64), 1])
 }

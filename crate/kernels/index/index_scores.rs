@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::cache::GpuPlane;
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, PLANE, ROUND, round_flag};
+use crate::kernels::include::{CALL, DECODE, FAULT, PLANE, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 
 crate::uniform_struct! {
@@ -28,6 +28,12 @@ crate::uniform_struct! {
         pub blocks: u32,
         /// `1 / sqrt(width * heads)`.
         pub factor: f32,
+        /// Elements of a row of queries.
+        pub q_stride: u32,
+        /// Elements of a row of weights.
+        pub w_stride: u32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -35,7 +41,7 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "index_scores",
     wgsl: include_str!("../../../shaders/index/index_scores.wgsl"),
-    includes: &[CALL, DECODE, PLANE, ROUND],
+    includes: &[CALL, DECODE, FAULT, PLANE, ROUND],
     bindings: &[
         read("q"),
         read("w"),
@@ -43,13 +49,15 @@ pub const KERNEL: Kernel = Kernel {
         read("scales"),
         read("pool"),
         read_write("scores"),
+        read_write("fault"),
         uniform::<Call>("call"),
         uniform::<IndexScores>("p"),
     ],
     overrides: &["FORMAT", "POOLED", "ROUND"],
 };
 
-/// Records scores `[n, entries]` of `capacity` queries `q` `[n, heads, width]`, `w` `[n, heads]` over the keys of `plane`; only inside `pool`
+/// Records scores `[n, entries]` of queries `q` `[n, stride]`, whose rows end with `[heads, width]`, and weights `w` `[n, stride]`, whose rows end
+/// with `[heads]`, over the keys of `plane`; only inside `pool`
 /// `[n, blocks]` if `pooled`.
 ///
 /// # Errors
@@ -73,8 +81,13 @@ pub fn record(
         block: config.candidate_block_size as u32,
         blocks: pool.shape[1] as u32,
         factor: (1.0 / ((config.index_head_dim * config.index_n_heads) as f64).sqrt()) as f32,
+        q_stride: (q.len() / scores.shape[0]) as u32,
+        w_stride: (w.len() / scores.shape[0]) as u32,
+        place: planner.place,
     };
+    let fault = planner.fault()?;
     let overrides = [plane.format_code(), pooled.into(), round_flag(numerics)];
     let groups = [entries.div_ceil(64) as u32, scores.shape[0] as u32, 1];
-    planner.dispatch(&KERNEL, &overrides, &[q, w, &plane.codes, &plane.scales, pool, scores, call], &p, groups)
+    let bound = [q, w, &plane.codes, &plane.scales, pool, scores, &fault, call];
+    planner.dispatch(&KERNEL, &overrides, &bound, &p, groups)
 }

@@ -6,7 +6,7 @@
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, REDUCE, ROUND, round_flag};
+use crate::kernels::include::{CALL, FAULT, REDUCE, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 
 crate::uniform_struct! {
@@ -18,6 +18,8 @@ crate::uniform_struct! {
         pub lanes: u32,
         /// Epsilon of the norms.
         pub eps: f32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -25,7 +27,7 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "engram_gate",
     wgsl: include_str!("../../../shaders/input/engram_gate.wgsl"),
-    includes: &[CALL, REDUCE, ROUND],
+    includes: &[CALL, FAULT, REDUCE, ROUND],
     bindings: &[
         read("projected"),
         read("q_weight"),
@@ -33,6 +35,7 @@ pub const KERNEL: Kernel = Kernel {
         read("image_mask"),
         read_write("streams"),
         read_write("gates"),
+        read_write("fault"),
         uniform::<Call>("call"),
         uniform::<EngramGate>("p"),
     ],
@@ -54,7 +57,8 @@ pub fn record(
 ) -> Result<()> {
     let [projected, q_weight, k_weight, image_mask, streams, gates] = tensors;
     let (lanes, dim) = (streams.shape[1], streams.shape[2]);
-    let p = EngramGate { dim: dim as u32, lanes: lanes as u32, eps };
-    let bound = [projected, q_weight, k_weight, image_mask, streams, gates, call];
+    let p = EngramGate { dim: dim as u32, lanes: lanes as u32, eps, place: planner.place };
+    let fault = planner.fault()?;
+    let bound = [projected, q_weight, k_weight, image_mask, streams, gates, &fault, call];
     planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &p, [capacity as u32, lanes as u32, 1])
 }

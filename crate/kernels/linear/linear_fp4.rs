@@ -6,20 +6,20 @@
 use super::Linear;
 use crate::gpu::{Kernel, read, read_write, uniform};
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, ROUND};
+use crate::kernels::include::{CALL, DECODE, FAULT, ROUND};
 
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "linear_fp4",
     wgsl: include_str!("../../../shaders/linear/linear_fp4.wgsl"),
-    includes: &[CALL, DECODE, ROUND],
+    includes: &[CALL, DECODE, FAULT, ROUND],
     bindings: &[
         read("codes"),
         read("scales"),
         read("x"),
-        read_write("y"),
+        read_write("y"), read_write("fault"),
         uniform::<Call>("call"),
         uniform::<Linear>("p"),
     ],
-    overrides: &["T", "ROUND"],
+    overrides: &["TOKENS", "T", "ROUND"],
 };

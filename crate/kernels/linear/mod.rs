@@ -22,6 +22,8 @@ crate::uniform_struct! {
         pub stride: u32,
         /// Outputs that read the same inputs.
         pub group: u32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -92,6 +94,17 @@ fn padded<T: Copy + Default>(data: &[T], cols: usize) -> (Vec<T>, usize) {
     (out, wide)
 }
 
+/// Rows of x that share a decoded weight: all of a small call, of a large one as many as a thread can keep sums of. Each row is summed as it is
+/// alone, whatever this is.
+fn shared_by(capacity: usize) -> u32 {
+    match capacity {
+        1 => 1,
+        2..=4 => 4,
+        5..=8 => 8,
+        _ => 16,
+    }
+}
+
 /// Records `y = W x`: `x` `[n, stride]`, `y` `[n, rows]`. With `groups` above one the outputs fall into that many equal groups, each of which
 /// reads its own `cols` of a row of x (the grouped output projection, section 7.3). `round` says whether the output is rounded to bf16.
 ///
@@ -111,10 +124,13 @@ pub fn record(
         cols: weight.cols as u32,
         stride: (x.len() / capacity) as u32,
         group: (weight.rows / groups) as u32,
+        place: planner.place,
     };
     let threads = planner.threads_per_output;
     let mut bound: Vec<&Tensor> = weight.tensors.iter().collect();
-    bound.extend([x, y, call]);
-    let workgroups = [(p.rows * threads).div_ceil(64), capacity.div_ceil(4) as u32, 1];
-    planner.dispatch(weight.kernel, &[threads, round_flag(round)], &bound, &p, workgroups)
+    let fault = planner.fault()?;
+    bound.extend([x, y, &fault, call]);
+    let tokens = shared_by(capacity);
+    let workgroups = [(p.rows * threads).div_ceil(64), capacity.div_ceil(tokens as usize) as u32, 1];
+    planner.dispatch(weight.kernel, &[tokens, threads, round_flag(round)], &bound, &p, workgroups)
 }

@@ -1,4 +1,4 @@
-//! What a quantised matrix or an index query sees: values on the grid of FP8 or FP4 per 32.
+//! What a quantised matrix sees: values on the grid of FP8 per 32.
 //!
 //! The shader:
 #![doc = concat!("```wgsl\n", include_str!("../../../shaders/norm/fake_quant.wgsl"), "\n```")]
@@ -21,24 +21,14 @@ pub const KERNEL: Kernel = Kernel {
     wgsl: include_str!("../../../shaders/norm/fake_quant.wgsl"),
     includes: &[DECODE, QUANTISE],
     bindings: &[read("x"), read_write("out"), uniform::<FakeQuant>("p")],
-    overrides: &["FP4"],
+    overrides: &[],
 };
-
-/// The grid that values are put on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grid {
-    /// E4M3 per 32: activations.
-    Fp8,
-    /// E2M1 per 32: index queries.
-    Fp4,
-}
 
 /// Records `out = dequantise(quantise(x))` of as many groups of 32 as `x` holds.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
-pub fn record(planner: &mut Planner<'_>, x: &Tensor, out: &Tensor, grid: Grid) -> Result<()> {
+pub fn record(planner: &mut Planner<'_>, x: &Tensor, out: &Tensor) -> Result<()> {
     let groups = (x.len() / 32) as u32;
-    let fp4 = u32::from(grid == Grid::Fp4);
-    planner.dispatch(&KERNEL, &[fp4], &[x, out], &FakeQuant { groups }, [groups.div_ceil(64), 1, 1])
+    planner.dispatch(&KERNEL, &[], &[x, out], &FakeQuant { groups }, [groups.div_ceil(64), 1, 1])
 }

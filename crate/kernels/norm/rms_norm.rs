@@ -5,7 +5,8 @@
 
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
-use crate::kernels::include::{DECODE, QUANTISE, REDUCE, ROUND, round_flag};
+use crate::kernels::call::Call;
+use crate::kernels::include::{CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND, round_flag};
 use crate::numerics::precision::Precision;
 
 crate::uniform_struct! {
@@ -17,6 +18,8 @@ crate::uniform_struct! {
         pub stride: u32,
         /// Epsilon.
         pub eps: f32,
+        /// Place in the model.
+        pub place: u32,
     }
 }
 
@@ -24,24 +27,26 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "rms_norm",
     wgsl: include_str!("../../../shaders/norm/rms_norm.wgsl"),
-    includes: &[DECODE, QUANTISE, REDUCE, ROUND],
-    bindings: &[read("weight"), read("x"), read_write("out"), uniform::<RmsNorm>("p")],
+    includes: &[CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND],
+    bindings: &[read("weight"), read("x"), read_write("out"), read_write("fault"), uniform::<Call>("call"), uniform::<RmsNorm>("p")],
     overrides: &["QUANTISE", "ROUND"],
 };
 
-/// Records `out` `[rows, width]` `= rms_norm(x)` of the first `width` elements of every row of `x` `[rows, stride]` with `weight` `[width]`, put on
-/// the grid of FP8 activations if `quantise`.
+/// Records `out` `[n, width]` `= rms_norm(x)` of the first `width` elements of every row of `x` `[n, stride]` with `weight` `[width]`, put on the
+/// grid of FP8 activations if `quantise`.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
 pub fn record(
     planner: &mut Planner<'_>,
     [weight, x, out]: [&Tensor; 3],
-    rows: usize,
+    call: &Tensor,
     eps: f32,
     (numerics, quantise): (Precision, bool),
 ) -> Result<()> {
-    let p = RmsNorm { width: weight.len() as u32, stride: (x.len() / rows) as u32, eps };
+    let (width, fault) = (weight.len(), planner.fault()?);
+    let capacity = out.len() / width;
+    let p = RmsNorm { width: width as u32, stride: (x.len() / capacity) as u32, eps, place: planner.place };
     let overrides = [quantise.into(), round_flag(numerics)];
-    planner.dispatch(&KERNEL, &overrides, &[weight, x, out], &p, [rows as u32, 1, 1])
+    planner.dispatch(&KERNEL, &overrides, &[weight, x, out, &fault, call], &p, [capacity as u32, 1, 1])
 }

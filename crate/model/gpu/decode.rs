@@ -7,7 +7,7 @@
 //! logits of [`GpuModel::decode`] and a [`Sampler`](crate::generate::Sampler).
 
 use super::record::{self, Part};
-use super::{GpuModel, GpuState, Trace, capacity};
+use super::{GpuModel, GpuState, Trace, capacity, fault};
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::Tap;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::kernels::call::Call;
 use crate::kernels::head::argmax;
 use crate::kernels::head::choose::{self, Draw, NOT_FINITE, PIECE};
 use crate::kernels::linear;
-use crate::model::reference::{check_finite, check_prompt};
+use crate::model::reference::check_prompt;
 use crate::numerics::precision::Precision;
 use std::rc::Rc;
 
@@ -56,6 +56,7 @@ impl GpuModel {
         check_prompt(self.config(), state.position, &prompt, self.input.vision.is_some())?;
         self.gpu.alive()?;
         let start = state.position;
+        state.clear_fault(&self.gpu);
         state.reserve(&self.gpu, start + 1).await?;
         let memory = self.memory(state, &prompt, 0..1, &mut Trace::default()).await?;
         self.write_rows(state, &prompt, 0..1, start, &memory)?;
@@ -68,7 +69,7 @@ impl GpuModel {
         let word = readback::bytes_after(&self.gpu, encoder, &last.chosen).await?;
         state.advance(start + 1);
         match word.first_chunk().map_or(NOT_FINITE, |&word| u32::from_le_bytes(word)) {
-            NOT_FINITE => Err(self.first_not_finite(&layers, 1, 1).await),
+            NOT_FINITE => Err(self.not_finite(state).await),
             id => Ok(id),
         }
     }
@@ -93,26 +94,22 @@ impl GpuModel {
         self.pipelines.borrow().count()
     }
 
-    /// Logits of the last `rows` of the `n` rows that have just run through `part`, one or all.
-    pub(super) async fn logits(&self, state: &mut GpuState, (part, n): (Part, usize), rows: usize) -> Result<Vec<f32>> {
+    /// Logits of the last `rows` of the `n` rows that have just run, one or all; and with them whether all numbers of the call were finite.
+    pub(super) async fn logits(&self, state: &mut GpuState, n: usize, rows: usize) -> Result<Vec<f32>> {
         let (capacity, vocab) = (capacity(n), self.config().vocab_size);
-        let logits = if rows == 1 {
+        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let (tensor, last) = if rows == 1 {
             let last = self.last_row(state, capacity).await?;
-            last.plan.run(&self.gpu);
-            readback::f32s(&self.gpu, &last.logits).await?
+            last.plan.encode(&mut encoder);
+            (last.logits.clone(), 1)
         } else {
-            self.head(state, capacity).await?.run(&self.gpu);
-            let all = readback::f32s(&self.gpu, &state.made_scratch(capacity).logits).await?;
-            all[(n - rows) * vocab..n * vocab].to_vec()
+            self.head(state, capacity).await?.encode(&mut encoder);
+            (state.made_scratch(capacity).logits.clone(), n)
         };
-        match check_finite(Tap::Logits, self.config().n_layers, &logits) {
-            Ok(()) => Ok(logits),
-            // What a tail began with is overwritten, so it cannot run again.
-            Err(error) if part == Part::Decoder => Err(error),
-            Err(_) => {
-                let layers = self.plan(state, part, capacity).await?;
-                Err(self.first_not_finite(&layers, capacity, n).await)
-            }
+        let [word, logits] = readback::after(&self.gpu, encoder, [&state.fault, &tensor]).await?;
+        match word.first_chunk().and_then(|&word| fault::error(u32::from_le_bytes(word))) {
+            Some(error) => Err(error),
+            None => Ok(readback::floats(&logits, last * vocab).split_off((last - rows) * vocab)),
         }
     }
 
@@ -122,7 +119,7 @@ impl GpuModel {
             return Ok(plan.clone());
         }
         let record = |planner: &mut Planner<'_>| record::head(self, planner, state, capacity);
-        let plan = Rc::new(self.record("recording the head", record).await?);
+        let plan = Rc::new(self.record("recording the head", &state.fault, record).await?);
         state.heads.insert(capacity, plan.clone());
         Ok(plan)
     }
@@ -147,46 +144,33 @@ impl GpuModel {
         Call::new(0, 1, 0).write(gpu, &one);
         let s = state.made_scratch(capacity);
         let record = |planner: &mut Planner<'_>| {
+            planner.place = fault::place(Tap::FinalNorm, config.n_layers);
             record::final_norm(self, planner, s, [&x, &unused], &self.head.norm, true)?;
+            planner.place = fault::place(Tap::Logits, config.n_layers);
             linear::record(planner, &self.head.head, [&x, &logits], &one, 1, Precision::F32)?;
             choose::record(planner, [&logits, &values, &ids], [&s.call, &draw], 0)?;
             argmax::record(planner, [&values, &ids, &chosen], 0)
         };
-        let plan = self.record("recording the head", record).await?;
+        let plan = self.record("recording the head", &state.fault, record).await?;
         let last = Rc::new(LastRow { plan, draw, logits, chosen });
         state.last_rows.insert(capacity, last.clone());
         Ok(last)
     }
 
-    /// Records a plan, with what the device says about it as errors.
-    pub(super) async fn record(&self, what: &str, record: impl FnOnce(&mut Planner<'_>) -> Result<()>) -> Result<Plan> {
+    /// Records a plan whose faults go into that word, with what the device says about it as errors.
+    pub(super) async fn record(
+        &self,
+        what: &str,
+        fault: &Tensor,
+        record: impl FnOnce(&mut Planner<'_>) -> Result<()>,
+    ) -> Result<Plan> {
         let work = || {
             let mut pipelines = self.pipelines.borrow_mut();
-            let mut planner = Planner::new(&self.gpu, &mut pipelines);
+            let mut planner = Planner::watched(&self.gpu, &mut pipelines, fault);
             record(&mut planner)?;
             Ok(planner.finish())
         };
         self.gpu.checked(what, work).await
-    }
-
-    /// Runs the layers of the last call again, after logits that are not finite, and looks at every tap: where numbers stop being finite. What
-    /// is written to the caches is written once more, and the state is not usable any more in any case.
-    pub(super) async fn first_not_finite(&self, layers: &Plan, capacity: usize, n: usize) -> Error {
-        let mut done = 0;
-        // Ids are always finite.
-        for tap in layers.taps.iter().filter(|tap| tap.tensor.element == Element::F32) {
-            let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            layers.encode_range(&mut encoder, done..tap.after);
-            done = tap.after;
-            let values = match readback::bytes_after(&self.gpu, encoder, &tap.tensor).await {
-                Ok(bytes) => readback::floats(&bytes, tap.tensor.len() / capacity * n),
-                Err(error) => return error,
-            };
-            if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-                return Error::NotFiniteActivation { tap: tap.name, layer: tap.layer, index };
-            }
-        }
-        Error::NotFiniteActivation { tap: Tap::Logits.name(), layer: self.config().n_layers, index: 0 }
     }
 }
 
@@ -196,33 +180,53 @@ mod tests {
     use crate::gpu::{Choice, Gpu};
     use crate::weights::Checkpoint;
 
-    async fn tiny() -> GpuModel {
+    async fn tiny(numerics: Precision) -> GpuModel {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/t12");
         let checkpoint = std::sync::Arc::new(Checkpoint::open_dir(folder).await.unwrap());
         let gpu = Gpu::open(&Choice::default()).await.expect("GPU tests need an adapter; a software one will do");
         let mut silent = |_: usize, _: usize, _: &str| {};
-        GpuModel::load(gpu, checkpoint, Precision::F32, Precision::F32, &mut silent).await.unwrap()
+        GpuModel::load(gpu, checkpoint, numerics, numerics, &mut silent).await.unwrap()
     }
 
+    /// Plants bytes in a weight and decodes; the error's tap, layer and element. The same after a prompt, and for a block of rows.
+    async fn planted(model: &GpuModel, tensor: &Tensor, bytes: &[u8]) -> (&'static str, usize, usize) {
+        let mut state = model.state().unwrap();
+        model.decode_greedy(&mut state, 1).await.unwrap();
+        let before = readback::bytes(&model.gpu, tensor).await.unwrap();
+        model.gpu.queue.write_buffer(&tensor.buffer, 0, bytes);
+        let errors = [
+            model.decode_greedy(&mut state, 2).await.unwrap_err(),
+            model.verify(&mut model.state().unwrap(), &[2, 3], 0.0, 0).await.unwrap_err(),
+            model.decode(&mut model.state().unwrap(), 2).await.unwrap_err(),
+        ];
+        model.gpu.queue.write_buffer(&tensor.buffer, 0, &before);
+        let places = errors.map(|error| match error {
+            Error::NotFiniteActivation { tap, layer, index } => (tap, layer, index),
+            error => panic!("{error}"),
+        });
+        assert_eq!(places.map(|(tap, layer, _)| (tap, layer)), [(places[0].0, places[0].1); 3]);
+        // What was wrong then is forgotten.
+        model.decode_greedy(&mut model.state().unwrap(), 1).await.unwrap();
+        places[0]
+    }
+
+    /// Grids, clamps and caches turn these into numbers; the word still knows.
     #[test]
     fn a_number_that_is_not_finite_is_traced_to_its_block() {
         pollster::block_on(async {
-            let model = tiny().await;
-            let mut state = model.state().unwrap();
-            model.decode_greedy(&mut state, 1).await.unwrap();
-            let nan = bytemuck::bytes_of(&f32::NAN).to_vec();
-            model.gpu.queue.write_buffer(&model.layers[2].attn_norm.buffer, 0, &nan);
-            let error = model.decode_greedy(&mut state, 2).await.unwrap_err();
-            let Error::NotFiniteActivation { tap, layer, .. } = error else { panic!("{error}") };
-            assert_eq!((tap, layer), (Tap::AttnInput.name(), 2));
-            // The head alone.
-            let model = tiny().await;
-            let mut state = model.state().unwrap();
-            model.gpu.queue.write_buffer(&model.head.norm.buffer, 0, &nan);
-            for error in
-                [model.decode_greedy(&mut state, 2).await.unwrap_err(), model.decode(&mut state, 2).await.unwrap_err()]
-            {
-                assert!(matches!(error, Error::NotFiniteActivation { tap: "6b.logits", .. }), "{error}");
+            let nan = f32::NAN.to_le_bytes();
+            for numerics in [Precision::F32, Precision::Released] {
+                let model = tiny(numerics).await;
+                let (layer, head) = (&model.layers[2], model.config().n_layers);
+                assert_eq!(planted(&model, &layer.attn_input, &nan).await, ("2a.attn_input", 2, 0));
+                assert_eq!(planted(&model, &layer.q_norm, &nan).await, ("4a.query", 2, 0));
+                assert_eq!(planted(&model, &layer.kv_norm, &nan).await.0, "4a.query");
+                assert_eq!(planted(&model, &layer.sink, &nan).await.0, "4a.out");
+                // Scales of 2^127: products overflow, and SwiGLU clamps them.
+                let (_, scales) = &layer.experts.up;
+                let (tap, at, _) = planted(&model, scales, &vec![0xfe; scales.buffer.size() as usize]).await;
+                assert_eq!((tap, at), ("5a.out", 2));
+                assert_eq!(planted(&model, &model.head.norm, &nan).await, ("6b.final_norm", head, 0));
             }
         });
     }
@@ -230,7 +234,7 @@ mod tests {
     #[test]
     fn heads_are_recorded_once() {
         pollster::block_on(async {
-            let model = tiny().await;
+            let model = tiny(Precision::F32).await;
             let mut state = model.state().unwrap();
             model.decode_greedy(&mut state, 1).await.unwrap();
             let (last, made) = (state.last_rows[&1].clone(), model.pipelines());

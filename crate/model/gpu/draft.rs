@@ -8,13 +8,13 @@
 //! the base logits are read back for it.
 
 use super::scratch::Scratch;
-use super::{GpuModel, GpuState, record};
+use super::{GpuModel, GpuState, fault, record};
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::b2a_hyper_connection as hyper;
 use crate::blocks::b6a_kv_cache::Format;
 use crate::blocks::b6b_head_dspark::{self as head, Draft};
 use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::{Element, Gpu, Plan, Planner, Tensor, readback};
 use crate::kernels::cache::GpuPlane;
 use crate::kernels::call::Call;
@@ -99,10 +99,10 @@ impl GpuModel {
         let Some(plan) = self.enter_block(state, anchor).await? else { return Ok(None) };
         let Some(Drafting { scratch, .. }) = &state.drafting else { return Ok(None) };
         plan.run(&self.gpu);
-        let base_logits = readback::f32s(&self.gpu, &scratch.logits).await?;
-        if let Some(index) = base_logits.iter().position(|logit| !logit.is_finite()) {
-            return Err(Error::NotFiniteActivation { tap: "6b.draft_base_logits", layer: 0, index });
+        if let Some(error) = fault::read(&self.gpu, &state.fault).await? {
+            return Err(error);
         }
+        let base_logits = readback::f32s(&self.gpu, &scratch.logits).await?;
         let streams = readback::f32s(&self.gpu, &scratch.streams).await?;
         let pre = readback::f32s(&self.gpu, &scratch.pre_ffn).await?;
         let mut x = hyper::collapse(config, &streams, &pre, block);
@@ -141,8 +141,8 @@ impl GpuModel {
         let bytes = readback::bytes_after(&self.gpu, encoder, &correction.proposal).await?;
         let words: Vec<u32> = bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
         let (ids, bits) = words.split_at(self.config().dspark_block_size);
-        if let Some(index) = ids.iter().position(|&id| id == NOT_FINITE) {
-            return Err(Error::NotFiniteActivation { tap: "6b.draft_base_logits", layer: 0, index });
+        if ids.contains(&NOT_FINITE) {
+            return Err(self.not_finite(state).await);
         }
         Ok(Some(Proposal { ids: ids.to_vec(), confidence: bits.iter().map(|&bits| f32::from_bits(bits)).collect() }))
     }
@@ -153,6 +153,7 @@ impl GpuModel {
         let block = config.dspark_block_size;
         let Some(plan) = self.draft_plan(state).await? else { return Ok(None) };
         let Some(Drafting { scratch, .. }) = &state.drafting else { return Ok(None) };
+        state.clear_fault(&self.gpu);
         let mut ids = vec![config.dspark_noise_token_id; block];
         ids[0] = anchor;
         for (call, oldest) in [(&scratch.call, 0), (&scratch.decoder_call, state.decoder_oldest)] {
@@ -186,7 +187,7 @@ impl GpuModel {
             let tensors = [&s.streams, &s.pre_ffn, confidence, embed, &s.ids, &drafted, &proposal];
             confidence::record(planner, tensors, self.context.numerics)
         };
-        let plan = self.record("recording the correction", record).await?;
+        let plan = self.record("recording the correction", &state.fault, record).await?;
         let correction = Rc::new(Correction { plan, draw, proposal });
         drafting.correction = Some(correction.clone());
         Ok(Some(correction))
@@ -198,7 +199,7 @@ impl GpuModel {
         if let Some(plan) = &drafting.plan {
             return Ok(Some(plan.clone()));
         }
-        let plan = Rc::new(self.record("recording the draft", |planner| record::draft(self, planner, state)).await?);
+        let plan = Rc::new(self.record("recording the draft", &state.fault, |planner| record::draft(self, planner, state)).await?);
         if let Some(drafting) = &mut state.drafting {
             drafting.plan = Some(plan.clone());
         }

@@ -6,6 +6,7 @@
 
 mod decode;
 mod draft;
+mod fault;
 mod record;
 mod rewind;
 mod scratch;
@@ -207,6 +208,7 @@ impl GpuModel {
         crate::model::reference::check_prompt(self.config(), state.position, prompt, self.input.vision.is_some())?;
         self.gpu.alive()?;
         let begin = state.position;
+        state.clear_fault(&self.gpu);
         state.reserve(&self.gpu, begin + prompt.len()).await?;
         let mut tail = Tail::new(self, state, how.tail, prompt.len()).await?;
         let part = if tail.is_some() { Part::Encoder } else { Part::Whole };
@@ -222,7 +224,7 @@ impl GpuModel {
             if let Some(tail) = &mut tail {
                 tail.take(self, state, range, &memory);
             } else if how.all_logits || end == prompt.len() {
-                output.logits.extend(self.logits(state, (part, n), if how.all_logits { n } else { 1 }).await?);
+                output.logits.extend(self.logits(state, n, if how.all_logits { n } else { 1 }).await?);
             }
         }
         if let Some(tail) = tail {
@@ -318,7 +320,7 @@ impl GpuModel {
             return Ok(plan.clone());
         }
         let record = |planner: &mut Planner<'_>| record::part(self, planner, state, (part, capacity));
-        let plan = Rc::new(self.record("recording a plan", record).await?);
+        let plan = Rc::new(self.record("recording a plan", &state.fault, record).await?);
         state.plans.insert((part, capacity), plan.clone());
         Ok(plan)
     }

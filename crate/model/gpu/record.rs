@@ -1,6 +1,7 @@
 //! Records the layers as dispatches: the order of section R.5, with the names of the reference.
 
-use super::GpuModel;
+use super::{FEW_ROWS, GpuModel};
+use super::fault::place;
 use super::scratch::Scratch;
 use super::state::GpuState;
 use super::weights::{GpuCompressor, GpuLayer};
@@ -8,16 +9,14 @@ use crate::blocks::tap::Tap;
 use crate::error::Result;
 use crate::gpu::{Planner, Tensor};
 use crate::kernels::attend::attention::{self, Sees};
-use crate::kernels::cache::plane_write::{self, Way};
+use crate::kernels::cache::plane_write::{self, IndexQueries, Way};
 use crate::kernels::cache::{GpuPlane, pool_pairs};
-use crate::kernels::experts::{experts_down, experts_up, route, swiglu};
-use crate::kernels::hyper::collapse_norm::{self, Collapse};
-use crate::kernels::hyper::{hc_expand, hc_mixes, stream_mean};
+use crate::kernels::experts::{experts_down, experts_down_many, experts_sum, experts_up, experts_up_many, route};
+use crate::kernels::hyper::{hc_expand, stream_mean, sublayer_input};
 use crate::kernels::index::{candidate_blocks, index_scores, top_k};
 use crate::kernels::input::{embed, engram_gate};
 use crate::kernels::linear;
-use crate::kernels::norm::fake_quant::{self, Grid};
-use crate::kernels::norm::{rms_norm, rope};
+use crate::kernels::norm::{fake_quant, rms_norm, rope};
 use crate::numerics::precision::Precision;
 
 /// What a plan runs.
@@ -77,7 +76,9 @@ pub(super) fn part(
 /// Records final norm and head for all rows.
 pub(super) fn head(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState, capacity: usize) -> Result<()> {
     let s = state.made_scratch(capacity);
+    planner.place = place(Tap::FinalNorm, model.config().n_layers);
     final_norm(model, planner, s, [&s.x, &s.x_q], &model.head.norm, false)?;
+    planner.place = place(Tap::Logits, model.config().n_layers);
     linear::record(planner, &model.head.head, [&s.x, &s.logits], &s.call, 1, Precision::F32)
 }
 
@@ -90,9 +91,9 @@ pub(super) fn final_norm(
     norm: &Tensor,
     last: bool,
 ) -> Result<()> {
-    let (numerics, eps) = (model.context.numerics, model.config().norm_eps);
-    let how = Collapse { last, quantise: false, eps, numerics };
-    collapse_norm::record(planner, [&s.streams, &s.pre_ffn, norm, x, unused], &s.call, how)
+    let way = sublayer_input::Way { mixes: false, last, quantise: false, numerics: model.context.numerics };
+    let tensors = [&s.streams, &s.pre_ffn, norm, x, unused, &s.pre_attn, &s.mixes];
+    sublayer_input::record(planner, tensors, &s.call, model.config(), way)
 }
 
 /// Records a draft block (section 10.6): embedding, the stages, and the logits before the Markov correction.
@@ -105,7 +106,10 @@ pub(super) fn draft(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuStat
     for (k, (stage, ring)) in drafter.stages.iter().zip(&drafting.rings).enumerate() {
         recorder.block(model.config().n_layers + k, stage, ring, true)?;
     }
+    let end = model.config().n_layers + drafter.stages.len();
+    planner.place = place(Tap::FinalNorm, end);
     final_norm(model, planner, s, [&s.x, &s.x_q], &drafter.norm, false)?;
+    planner.place = place(Tap::Logits, end);
     linear::record(planner, &model.head.head, [&s.x, &s.logits], &s.call, 1, Precision::F32)
 }
 
@@ -119,11 +123,17 @@ impl<'a> Recorder<'a, '_> {
         self.planner.tap(tap.name(), layer, tensor);
     }
 
-    /// Names what the mixes of a sub-layer gave.
-    fn tap_mixes(&mut self, layer: usize, [pre, post, comb]: [Tap; 3], pre_tensor: &Tensor) {
+    /// Names what a sub-layer's input and its mixes gave.
+    fn tap_input(&mut self, layer: usize, [pre, post, comb, input]: [Tap; 4], pre_tensor: &Tensor) {
         self.tap(pre, layer, pre_tensor);
-        self.tap(post, layer, &self.s.post);
-        self.tap(comb, layer, &self.s.comb);
+        self.tap(post, layer, &self.s.mixes);
+        self.tap(comb, layer, &self.s.mixes);
+        self.tap(input, layer, &self.s.x);
+    }
+
+    /// Where in the model the next dispatches are, for numbers that are not finite.
+    fn at(&mut self, tap: Tap, layer: usize) {
+        self.planner.place = place(tap, layer);
     }
 
     /// The activation as a quantised matrix sees it: the tensor itself in f32 numerics.
@@ -131,7 +141,7 @@ impl<'a> Recorder<'a, '_> {
         if self.numerics() == Precision::F32 {
             return Ok(x);
         }
-        fake_quant::record(self.planner, x, quantised, Grid::Fp8)?;
+        fake_quant::record(self.planner, x, quantised)?;
         Ok(quantised)
     }
 
@@ -142,7 +152,7 @@ impl<'a> Recorder<'a, '_> {
 
     fn norm(&mut self, weight: &Tensor, x: &Tensor, out: &Tensor, quantise: bool) -> Result<()> {
         let (eps, numerics) = (self.model.config().norm_eps, self.numerics());
-        rms_norm::record(self.planner, [weight, x, out], self.n, eps, (numerics, quantise))
+        rms_norm::record(self.planner, [weight, x, out], &self.s.call, eps, (numerics, quantise))
     }
 
     /// Whether quantised matrices see activations on the grid of FP8.
@@ -153,11 +163,6 @@ impl<'a> Recorder<'a, '_> {
     /// Angles of the rows in a layer.
     fn angles(&self, index: usize) -> &'a Tensor {
         if self.model.config().ratio(index) == 0 { &self.s.angles_window } else { &self.s.angles_compressed }
-    }
-
-    fn rotate(&mut self, angles: &Tensor, x: &Tensor, heads: usize, width: usize, back: bool) -> Result<()> {
-        let (shape, numerics) = ([self.n, heads, width], self.numerics());
-        rope::record(self.planner, angles, x, shape, back, numerics)
     }
 
     /// Whether this layer runs on rows that [`Self::feed_source`] has seen.
@@ -177,11 +182,17 @@ impl<'a> Recorder<'a, '_> {
         let (model, s) = (self.model, self.s);
         let layer = &model.layers[index];
         self.engram(index, layer)?;
-        self.collapse(&s.pre_ffn, &layer.attn_norm)?;
+        self.at(Tap::AttnInput, index);
+        self.sublayer_input([&s.pre_ffn, &s.pre_attn], &layer.attn_input, false)?;
+        self.at(Tap::Query, index);
         self.linear(&layer.wq_a_wkv, self.input(), &s.qr_kv)?;
-        let way = Way { heads: 0, ..self.window_way(self.angles(index), &layer.kv_norm) };
+        let way = self.window_way(self.angles(index), &layer.kv_norm, &s.key);
         plane_write::record(self.planner, &s.qr_kv, &self.state.rings[index], &s.call, way, self.n)?;
-        layer.compressor.as_ref().map_or(Ok(()), |compressor| self.compress(index, compressor))
+        let source = self.source(index, layer)?;
+        match (&layer.compressor, source) {
+            (Some(compressor), Some(source)) => self.compress(index, compressor, &source),
+            _ => Ok(()),
+        }
     }
 
     fn layer(&mut self, index: usize) -> Result<()> {
@@ -205,20 +216,21 @@ impl<'a> Recorder<'a, '_> {
     fn block(&mut self, index: usize, layer: &GpuLayer, ring: &GpuPlane, sees_all: bool) -> Result<()> {
         let s = self.s;
         // 2A, 3B, 3C, 4A.
-        self.mixes(&layer.hc_attn, &s.pre_attn)?;
-        self.tap_mixes(index, [Tap::AttnPre, Tap::AttnPost, Tap::AttnComb], &s.pre_attn);
-        self.collapse(&s.pre_ffn, &layer.attn_norm)?;
-        self.tap(Tap::AttnInput, index, &s.x);
+        self.at(Tap::AttnInput, index);
+        self.sublayer_input([&s.pre_ffn, &s.pre_attn], &layer.attn_input, true)?;
+        let taps = [Tap::AttnPre, Tap::AttnPost, Tap::AttnComb, Tap::AttnInput];
+        self.tap_input(index, taps, &s.pre_attn);
         self.attention(index, layer, ring, sees_all)?;
         self.tap(Tap::AttnOut, index, &s.y);
+        self.at(Tap::FfnPre, index);
         self.expand()?;
         // 2A, 5A.
-        self.mixes(&layer.hc_ffn, &s.pre_ffn)?;
-        self.tap_mixes(index, [Tap::FfnPre, Tap::FfnPost, Tap::FfnComb], &s.pre_ffn);
-        self.collapse(&s.pre_attn, &layer.ffn_norm)?;
-        self.tap(Tap::FfnInput, index, &s.x);
+        self.at(Tap::FfnInput, index);
+        self.sublayer_input([&s.pre_attn, &s.pre_ffn], &layer.ffn_input, true)?;
+        self.tap_input(index, [Tap::FfnPre, Tap::FfnPost, Tap::FfnComb, Tap::FfnInput], &s.pre_ffn);
         self.experts(index, layer)?;
         self.tap(Tap::FfnOut, index, &s.y);
+        self.at(Tap::Streams, index);
         self.expand()
     }
 
@@ -228,24 +240,27 @@ impl<'a> Recorder<'a, '_> {
         let (Some(drafter), Some(drafting)) = (&self.model.drafter, &self.state.drafting) else { return Ok(()) };
         let s = self.s;
         self.tap(Tap::TargetHidden, 0, &s.target_hidden);
+        self.at(Tap::TargetHidden, self.model.config().n_layers);
         let taps = self.quantised(&s.target_hidden, &s.target_hidden_q)?;
         self.linear(&drafter.main_proj, taps, &s.y)?;
         self.norm(&drafter.main_norm, &s.y, &s.x_q, self.quantises())?;
         for (stage, ring) in drafter.stages.iter().zip(&drafting.rings) {
             self.linear(&stage.wq_a_wkv, &s.x_q, &s.qr_kv)?;
-            let way = Way { heads: 0, ..self.window_way(&s.angles_window, &stage.kv_norm) };
+            let way = self.window_way(&s.angles_window, &stage.kv_norm, &s.key);
             plane_write::record(self.planner, &s.qr_kv, ring, &s.call, way, self.n)?;
         }
         Ok(())
     }
 
-    /// What happens to a window row on its way into a ring, with the queries beside it.
-    fn window_way(&self, angles: &'a Tensor, weight: &'a Tensor) -> Way<'a> {
+    /// What happens to a window row on its way into a ring, without queries: any tensor stands for them.
+    fn window_way<'t>(&self, angles: &'t Tensor, weight: &'t Tensor, unused: &'t Tensor) -> Way<'t> {
         let config = self.model.config();
         Way {
             angles,
-            q: &self.s.q,
-            heads: config.n_heads,
+            q: unused,
+            heads: 0,
+            index: None,
+            keep: false,
             weight,
             eps: Some(config.norm_eps),
             offset: config.q_lora_rank,
@@ -257,6 +272,7 @@ impl<'a> Recorder<'a, '_> {
     fn engram(&mut self, index: usize, layer: &GpuLayer) -> Result<()> {
         let (s, numerics, eps) = (self.s, self.numerics(), self.model.config().norm_eps);
         let Some(engram) = &layer.engram else { return Ok(()) };
+        self.at(Tap::EngramGate, index);
         let memory = self.quantised(&s.memory[&index], &s.memory_q)?;
         self.linear(&engram.wkv, memory, &s.projected)?;
         let tensors = [&s.projected, &engram.q_weight, &engram.k_weight, &s.image_mask, &s.streams, &s.gates];
@@ -265,17 +281,12 @@ impl<'a> Recorder<'a, '_> {
         Ok(())
     }
 
-    fn mixes(&mut self, weights: &super::weights::GpuHyper, pre: &Tensor) -> Result<()> {
+    /// Writes x, x as a quantised matrix sees it ([`Self::input`]), and, if asked, the sub-layer's own pre and mixes.
+    fn sublayer_input(&mut self, [pre, next]: [&Tensor; 2], weights: &Tensor, mixes: bool) -> Result<()> {
         let s = self.s;
-        let tensors = [&s.streams, &weights.projection, &weights.scale, &weights.base, pre, &s.post, &s.comb];
-        hc_mixes::record(self.planner, tensors, self.model.config(), self.n)
-    }
-
-    /// Writes x, and x as a quantised matrix sees it: [`Self::input`].
-    fn collapse(&mut self, pre: &Tensor, norm: &Tensor) -> Result<()> {
-        let (s, eps) = (self.s, self.model.config().norm_eps);
-        let how = Collapse { last: false, quantise: self.quantises(), eps, numerics: self.numerics() };
-        collapse_norm::record(self.planner, [&s.streams, pre, norm, &s.x, &s.x_q], &s.call, how)
+        let way = sublayer_input::Way { mixes, last: false, quantise: self.quantises(), numerics: self.numerics() };
+        let tensors = [&s.streams, pre, weights, &s.x, &s.x_q, next, &s.mixes];
+        sublayer_input::record(self.planner, tensors, &s.call, self.model.config(), way)
     }
 
     /// The sub-layer's input as a quantised matrix sees it.
@@ -285,27 +296,30 @@ impl<'a> Recorder<'a, '_> {
 
     fn expand(&mut self) -> Result<()> {
         let (s, numerics) = (self.s, self.numerics());
-        hc_expand::record(self.planner, [&s.y, &s.post, &s.comb, &s.streams], self.n, numerics)
+        hc_expand::record(self.planner, [&s.y, &s.mixes, &s.streams], &s.call, numerics)
     }
 
     fn attention(&mut self, index: usize, layer: &GpuLayer, ring: &GpuPlane, sees_all: bool) -> Result<()> {
         let (model, state, s) = (self.model, self.state, self.s);
         let (config, numerics) = (model.config(), self.numerics());
+        self.at(Tap::Query, index);
         self.linear(&layer.wq_a_wkv, self.input(), &s.qr_kv)?;
         self.norm(&layer.q_norm, &s.qr_kv, &s.qr, self.quantises())?;
-        self.linear(&layer.wq_b, &s.qr, &s.q)?;
-        let angles = self.angles(index);
-        let way = self.window_way(angles, &layer.kv_norm);
+        let q = s.queries(layer.wq_b.rows);
+        self.linear(&layer.wq_b, &s.qr, &q)?;
+        let (angles, grid) = (self.angles(index), model.context.kv == Precision::Released);
+        let heads = IndexQueries { heads: config.index_n_heads, width: config.index_head_dim, grid };
+        let index_heads = layer.source.as_ref().map(|_| heads);
+        let way = self.window_way(angles, &layer.kv_norm, &q);
+        let way = Way { heads: config.n_heads, index: index_heads, ..way };
         plane_write::record(self.planner, &s.qr_kv, ring, &s.call, way, self.n)?;
-        self.tap(Tap::Query, index, &s.q);
-        if let Some(compressor) = layer.compressor.as_ref().filter(|_| !self.is_fed(index)) {
-            self.compress(index, compressor)?;
-        }
-        if let Some((wq_b, weights_proj)) = &layer.indexer {
-            self.linear(wq_b, &s.qr, &s.index_q)?;
-            self.rotate(&s.angles_compressed, &s.index_q, config.index_n_heads, config.index_head_dim, false)?;
-            self.linear(weights_proj, &s.x, &s.index_w)?;
-            self.select(index)?;
+        self.tap(Tap::Query, index, &q);
+        if let Some(source) = self.source(index, layer)? {
+            if let Some(compressor) = layer.compressor.as_ref().filter(|_| !self.is_fed(index)) {
+                self.compress(index, compressor, &source)?;
+            }
+            self.at(Tap::IndexScores, index);
+            self.select(index, [&q, &source])?;
         }
         let (entries, sees) = match config.kv_source(index) {
             // No entries either; a ring of the backbone never moves, as a plan that outlives the cache's growth needs it.
@@ -313,67 +327,77 @@ impl<'a> Recorder<'a, '_> {
             Some(source) => (&state.sources[&source].entries, Sees::Selected(config.index_topk)),
             None => (ring_as_entries(state, index), Sees::Window),
         };
-        let (tensors, call) = ([&s.q, &s.topk, &layer.sink, &s.heads], self.call(index));
+        let (tensors, call) = ([&q, &s.topk, &layer.sink, &s.heads], self.call(index));
         attention::record(self.planner, tensors, (ring, entries), call, config, sees, numerics)?;
         self.tap(Tap::HeadsRotated, index, &s.heads);
-        self.rotate(angles, &s.heads, config.n_heads, config.head_dim, true)?;
+        let shape = [self.n, config.n_heads, config.head_dim];
+        rope::record(self.planner, angles, &s.heads, shape, true, numerics)?;
         self.tap(Tap::Heads, index, &s.heads);
+        self.at(Tap::AttnOut, index);
         linear::record(self.planner, &layer.wo_a, [&s.heads, &s.low], &s.call, config.o_groups, numerics)?;
         let low = self.quantised(&s.low, &s.low_q)?;
         self.linear(&layer.wo_b, low, &s.y)
     }
 
+    /// What an index source makes of its input, in one product: value and score of the compressor, index weights.
+    fn source(&mut self, index: usize, layer: &GpuLayer) -> Result<Option<Tensor>> {
+        let Some(weight) = &layer.source else { return Ok(None) };
+        let (s, out) = (self.s, self.s.source(weight.rows));
+        self.at(if layer.compressor.is_some() { Tap::Latent } else { Tap::IndexScores }, index);
+        // Values and scores stay f32 until they are pooled (section 5.2); the index weights are rounded where they are used.
+        let pools = layer.compressor.as_ref().is_some_and(|compressor| compressor.pools);
+        let round = if pools { Precision::F32 } else { self.numerics() };
+        linear::record(self.planner, weight, [&s.x, &out], &s.call, 1, round)?;
+        Ok(Some(out))
+    }
+
     /// 3B and 6A at a KV source: latents, index keys, entries.
-    fn compress(&mut self, index: usize, weights: &GpuCompressor) -> Result<()> {
+    fn compress(&mut self, index: usize, weights: &GpuCompressor, rows: &Tensor) -> Result<()> {
         let (state, s) = (self.state, self.s);
         let numerics = self.numerics();
         let source = &state.sources[&index];
-        let angles = match &weights.wgate {
-            Some(wgate) => {
-                // Values and scores stay f32 until they are pooled (section 5.2).
-                for (weight, out) in [(&weights.wkv, &s.values), (wgate, &s.scores_of_pair)] {
-                    linear::record(self.planner, weight, [&s.x, out], &s.call, 1, Precision::F32)?;
-                }
-                let [value, score] = &source.open;
-                let tensors = [&s.values, &s.scores_of_pair, value, score, &s.pooled];
-                pool_pairs::record(self.planner, tensors, &s.call, numerics)?;
-                &s.angles_pairs
-            }
-            None if self.stored => return Ok(()),
-            None => {
-                self.linear(&weights.wkv, &s.x, &s.pooled)?;
-                &s.angles_compressed
-            }
+        self.at(Tap::Latent, index);
+        let (rows, angles) = if weights.pools {
+            let [value, score] = &source.open;
+            pool_pairs::record(self.planner, [rows, value, score, &s.pooled], &s.call, numerics)?;
+            (&s.pooled, &s.angles_pairs)
+        } else {
+            (rows, &s.angles_compressed)
         };
         if self.stored {
             return Ok(());
         }
-        self.norm(&weights.norm, &s.pooled, &s.latent, false)?;
+        // The key comes from the latent before it is rotated (section 5.5), which the entry's way keeps.
+        let (eps, ratio) = (Some(self.model.config().norm_eps), source.ratio);
+        let entry = Way {
+            angles,
+            q: &s.latent,
+            heads: 0,
+            index: None,
+            keep: true,
+            weight: &weights.norm,
+            eps,
+            offset: 0,
+            ratio,
+            numerics,
+        };
+        plane_write::record(self.planner, rows, &source.entries, &s.call, entry, self.n)?;
         self.tap(Tap::Latent, index, &s.latent);
-        // The key comes from the latent before it is rotated (section 5.5).
+        self.at(Tap::IndexKeys, index);
         self.linear(&weights.wk, &s.latent, &s.key)?;
-        let eps = Some(self.model.config().norm_eps);
-        let (weight, ratio) = (&weights.k_norm, source.ratio);
-        let way = Way { angles, q: &s.index_q, heads: 0, weight, eps, offset: 0, ratio, numerics };
-        plane_write::record(self.planner, &s.key, &source.keys, &s.call, way, self.n)?;
-        plane_write::record(self.planner, &s.latent, &source.entries, &s.call, Way { eps: None, ..way }, self.n)
+        let key = Way { keep: false, weight: &weights.k_norm, ..entry };
+        plane_write::record(self.planner, &s.key, &source.keys, &s.call, key, self.n)
     }
 
     /// 3C at an index source: scores, candidate pool, selection.
-    fn select(&mut self, index: usize) -> Result<()> {
+    fn select(&mut self, index: usize, [query, weights]: [&Tensor; 2]) -> Result<()> {
         let (state, s) = (self.state, self.s);
-        let (context, config) = (&self.model.context, self.model.config());
+        let config = self.model.config();
         let Some(source) = config.kv_source(index).map(|source| &state.sources[&source]) else { return Ok(()) };
         let rows = &state.scores[&self.n];
-        let query = if context.kv == Precision::Released {
-            fake_quant::record(self.planner, &s.index_q, &s.index_q_q, Grid::Fp4)?;
-            &s.index_q_q
-        } else {
-            &s.index_q
-        };
         let pooled = index > config.candidate_source_layer;
-        let tensors = [query, &s.index_w, &rows.pool, &rows.scores];
-        let numerics = context.numerics;
+        let tensors = [query, weights, &rows.pool, &rows.scores];
+        let numerics = self.numerics();
         index_scores::record(self.planner, tensors, &source.keys, &s.call, config, source.ratio, pooled, numerics)?;
         self.tap(Tap::IndexScores, index, &rows.scores);
         if index == config.candidate_source_layer {
@@ -390,6 +414,7 @@ impl<'a> Recorder<'a, '_> {
         let (s, numerics) = (self.s, self.numerics());
         let config = self.model.config();
         let experts = &layer.experts;
+        self.at(Tap::RouterScores, index);
         linear::record(self.planner, &experts.gate, [&s.x, &s.router_logits], &s.call, 1, Precision::F32)?;
         let tensors = [
             &s.router_logits,
@@ -405,17 +430,21 @@ impl<'a> Recorder<'a, '_> {
         self.tap(Tap::ExpertIds, index, &s.expert_ids);
         self.tap(Tap::ExpertWeights, index, &s.expert_weights);
         let (x, grid) = (self.input(), (numerics, self.quantises()));
-        let [up, down] = &experts.shared;
-        self.linear(up, x, &s.shared_gate_up)?;
-        swiglu::record(self.planner, [&s.shared_gate_up, &s.shared_h], config.swiglu_limit, grid)?;
-        self.linear(down, &s.shared_h, &s.shared_out)?;
-
-        let (codes, scales) = &experts.up;
-        let tensors = [x, codes, scales, &s.expert_ids, &s.expert_weights, &s.h];
-        experts_up::record(self.planner, tensors, &s.call, config.swiglu_limit, grid)?;
+        self.at(Tap::FfnOut, index);
+        let ([shared_up, shared_down], (codes, scales)) = (&experts.shared, &experts.up);
+        let up = [x, codes, scales, shared_up, &s.expert_ids, &s.expert_weights, &s.h];
         let (codes, scales) = &experts.down;
-        let tensors = [&s.h, codes, scales, &s.expert_ids, &s.shared_out, &s.y];
-        experts_down::record(self.planner, tensors, &s.call, numerics)
+        let down = |out| [&s.h, codes, scales, shared_down, &s.expert_ids, out];
+        let limit = config.swiglu_limit;
+        if self.n <= FEW_ROWS {
+            experts_up::record(self.planner, up, &s.call, limit, grid)?;
+            return experts_down::record(self.planner, down(&s.y), &s.call, numerics);
+        }
+        // The same bits; a weight is decoded once for several rows.
+        experts_up_many::record(self.planner, up, &s.call, limit, grid)?;
+        experts_down_many::record(self.planner, down(&s.expert_rows), &s.call, numerics)?;
+        let tensors = [&s.expert_rows, &s.expert_ids, &s.y];
+        experts_sum::record(self.planner, tensors, &s.call, codes.shape[0], numerics)
     }
 }
 

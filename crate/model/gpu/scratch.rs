@@ -1,5 +1,6 @@
 //! The activations of one call: one buffer each, for a fixed number of rows.
 
+use super::FEW_ROWS;
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::context::Context;
 use crate::config::Config;
@@ -7,6 +8,7 @@ use crate::error::Result;
 use crate::gpu::{Element, Gpu, Tensor};
 use crate::image::TokenType;
 use crate::kernels::call::Call;
+use crate::kernels::hyper::sublayer_input::MIXES;
 use crate::kernels::input::embed::TEXT;
 use crate::numerics::rope::Rope;
 use std::collections::BTreeMap;
@@ -33,22 +35,20 @@ pub(super) struct Scratch {
     pub(super) streams: Tensor,
     pub(super) pre_attn: Tensor,
     pub(super) pre_ffn: Tensor,
-    pub(super) post: Tensor,
-    pub(super) comb: Tensor,
+    /// Of the sub-layer that runs: post and comb `[n, 20]`.
+    pub(super) mixes: Tensor,
     pub(super) x: Tensor,
     pub(super) x_q: Tensor,
     /// Low-rank query before its norm, and the window row `[n, q_lora_rank + head_dim]`.
     pub(super) qr_kv: Tensor,
     pub(super) qr: Tensor,
-    pub(super) q: Tensor,
-    pub(super) values: Tensor,
-    pub(super) scores_of_pair: Tensor,
+    /// Heads, and behind them index heads: [`Self::queries`].
+    q: Tensor,
+    /// Value and score of the compressor, index weights last: [`Self::source`].
+    source: Tensor,
     pub(super) pooled: Tensor,
     pub(super) latent: Tensor,
     pub(super) key: Tensor,
-    pub(super) index_q: Tensor,
-    pub(super) index_q_q: Tensor,
-    pub(super) index_w: Tensor,
     pub(super) topk: Tensor,
     pub(super) heads: Tensor,
     pub(super) low: Tensor,
@@ -58,10 +58,10 @@ pub(super) struct Scratch {
     pub(super) router_scores: Tensor,
     pub(super) expert_ids: Tensor,
     pub(super) expert_weights: Tensor,
+    /// Of the chosen experts, then of the shared one.
     pub(super) h: Tensor,
-    pub(super) shared_gate_up: Tensor,
-    pub(super) shared_h: Tensor,
-    pub(super) shared_out: Tensor,
+    /// Their outputs `[n, k + 1, dim]`, in calls of many rows.
+    pub(super) expert_rows: Tensor,
     pub(super) target_hidden: Tensor,
     pub(super) target_hidden_q: Tensor,
     pub(super) logits: Tensor,
@@ -97,21 +97,16 @@ impl Scratch {
             streams: f("streams", &[n, lanes, dim])?,
             pre_attn: f("attn pre", &[n, lanes])?,
             pre_ffn: f("ffn pre", &[n, lanes])?,
-            post: f("post", &[n, lanes])?,
-            comb: f("comb", &[n, lanes, lanes])?,
+            mixes: f("mixes", &[n, MIXES])?,
             x: f("x", &[n, dim])?,
             x_q: f("x quantised", &[n, dim])?,
             qr_kv: f("qr over kv", &[n, config.q_lora_rank + hd])?,
             qr: f("qr", &[n, config.q_lora_rank])?,
-            q: f("q", &[n, config.n_heads, hd])?,
-            values: f("pair values", &[n, hd])?,
-            scores_of_pair: f("pair scores", &[n, hd])?,
+            q: f("q", &[n, config.n_heads * hd + config.index_n_heads * key])?,
+            source: f("source", &[n, 2 * hd + config.index_n_heads])?,
             pooled: f("pooled", &[n, hd])?,
             latent: f("latent", &[n, hd])?,
             key: f("index key", &[n, key])?,
-            index_q: f("index query", &[n, config.index_n_heads, key])?,
-            index_q_q: f("index query quantised", &[n, config.index_n_heads, key])?,
-            index_w: f("index weights", &[n, config.index_n_heads])?,
             topk: u("topk ids", &[n, config.index_topk])?,
             heads: f("heads", &[n, config.n_heads, hd])?,
             low: f("low-rank output", &[n, low])?,
@@ -121,14 +116,22 @@ impl Scratch {
             router_scores: f("router scores", &[n, config.n_routed_experts])?,
             expert_ids: u("expert ids", &[n, k])?,
             expert_weights: f("expert weights", &[n, k])?,
-            h: f("h", &[n, k, inter])?,
-            shared_gate_up: f("shared gate over up", &[n, 2 * inter])?,
-            shared_h: f("shared h", &[n, inter])?,
-            shared_out: f("shared out", &[n, dim])?,
+            h: f("h", &[n, k + 1, inter])?,
+            expert_rows: f("rows of experts", &if n > FEW_ROWS { [n, k + 1, dim] } else { [1; 3] })?,
             target_hidden: f("target hidden", &[n, config.dspark_target_layer_ids.len().max(1), dim])?,
             target_hidden_q: f("target hidden quantised", &[n, config.dspark_target_layer_ids.len().max(1), dim])?,
             logits: f("logits", &[n, config.vocab_size])?,
         })
+    }
+
+    /// Queries in rows of this many elements.
+    pub(super) fn queries(&self, width: usize) -> Tensor {
+        Tensor { shape: vec![self.q.shape[0], width], ..self.q.clone() }
+    }
+
+    /// What an index source makes of its input, in rows of this many elements.
+    pub(super) fn source(&self, width: usize) -> Tensor {
+        Tensor { shape: vec![self.source.shape[0], width], ..self.source.clone() }
     }
 
     /// Ids, picture rows and the mask of image positions.

@@ -8,7 +8,7 @@ use super::verify::EveryRow;
 use crate::blocks::b6a_kv_cache::{Format, Plane};
 use crate::config::Config;
 use crate::error::Result;
-use crate::gpu::{Element, Gpu, Plan, Tensor};
+use crate::gpu::{Element, Gpu, Plan, Tensor, fault};
 use crate::kernels::cache::GpuPlane;
 use crate::numerics::precision::Precision;
 use std::collections::BTreeMap;
@@ -55,6 +55,8 @@ pub struct GpuState {
     pub(super) heads: BTreeMap<usize, Rc<Plan>>,
     pub(super) last_rows: BTreeMap<usize, Rc<LastRow>>,
     pub(super) every_rows: BTreeMap<usize, Rc<EveryRow>>,
+    /// Where a number stopped being finite in the last call.
+    pub(super) fault: Tensor,
     /// What DSpark keeps, if the checkpoint has it.
     pub(super) drafting: Option<Drafting>,
     /// Position of the oldest row in the rings of the layers after the last KV source: a tail leaves older ones out (section 4.5a).
@@ -104,6 +106,7 @@ impl GpuState {
             heads: BTreeMap::new(),
             last_rows: BTreeMap::new(),
             every_rows: BTreeMap::new(),
+            fault: fault::word(gpu)?,
             drafting: Drafting::new(gpu, config, kv, slots)?,
             decoder_oldest: 0,
             encoder_oldest: 0,
@@ -150,6 +153,11 @@ impl GpuState {
         self.plans.clear();
         self.scores.clear();
         Ok(())
+    }
+
+    /// Forgets faults of the call before.
+    pub(super) fn clear_fault(&self, gpu: &Gpu) {
+        fault::clear(gpu, &self.fault);
     }
 
     /// Tokens that the caches have room for.

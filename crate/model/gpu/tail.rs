@@ -125,7 +125,7 @@ impl Tail {
             if how.all_logits || end == prompt.len() {
                 output
                     .logits
-                    .extend(model.logits(state, (Part::Decoder, n), if how.all_logits { n } else { 1 }).await?);
+                    .extend(model.logits(state, n, if how.all_logits { n } else { 1 }).await?);
             }
         }
         Ok(output)

@@ -55,6 +55,12 @@ impl Trace {
 }
 
 impl Traced {
+    /// Some columns of every row.
+    fn columns(&self, columns: std::ops::Range<usize>) -> Vec<f32> {
+        let row = self.values.len() / self.rows;
+        self.values.chunks_exact(row).flat_map(|row| &row[columns.clone()]).copied().collect()
+    }
+
     fn show(&self, tap: Tap, config: &Config, end: usize, observer: &mut dyn Observer) {
         let (n, layer) = (self.rows, self.layer);
         if n == 0 || !observer.wants(tap, layer) {
@@ -72,8 +78,12 @@ impl Traced {
                 f32s(&[n, config.dim], &rows);
             }
             Tap::Streams => f32s(&[n, lanes, config.dim], &self.values),
-            Tap::AttnComb | Tap::FfnComb => f32s(&[n, lanes, lanes], &self.values),
-            Tap::Query | Tap::Heads => f32s(&[n, heads, config.head_dim], &self.values),
+            // Both lie in one tensor: post, then comb.
+            Tap::AttnPost | Tap::FfnPost => f32s(&[n, lanes], &self.columns(0..lanes)),
+            Tap::AttnComb | Tap::FfnComb => f32s(&[n, lanes, lanes], &self.columns(lanes..row)),
+            // Index queries lie behind the others.
+            Tap::Query => f32s(&[n, heads, config.head_dim], &self.columns(0..heads * config.head_dim)),
+            Tap::Heads => f32s(&[n, heads, config.head_dim], &self.values),
             Tap::HeadsRotated => f32s(&[heads, config.head_dim], &self.values[(n - 1) * row..]),
             // Rows that completed no group left nothing.
             Tap::Latent => {

@@ -45,6 +45,7 @@ impl GpuModel {
         check_prompt(self.config(), state.position, &prompt, self.input.vision.is_some())?;
         self.gpu.alive()?;
         let start = state.position;
+        state.clear_fault(&self.gpu);
         state.reserve(&self.gpu, start + n).await?;
         let memory = self.memory(state, &prompt, 0..n, &mut Trace::default()).await?;
         self.write_rows(state, &prompt, 0..n, start, &memory)?;
@@ -61,7 +62,7 @@ impl GpuModel {
         state.advance(start + n);
         let chosen: Vec<u32> = bytes.as_chunks().0.iter().take(n).map(|&word| u32::from_le_bytes(word)).collect();
         if chosen.contains(&NOT_FINITE) {
-            return Err(self.first_not_finite(&layers, capacity(n), n).await);
+            return Err(self.not_finite(state).await);
         }
         Ok(chosen)
     }
@@ -85,7 +86,7 @@ impl GpuModel {
             }
             Ok(())
         };
-        let plan = self.record("recording the choices", record).await?;
+        let plan = self.record("recording the choices", &state.fault, record).await?;
         let every = Rc::new(EveryRow { plan, call, draw, chosen });
         state.every_rows.insert(capacity, every.clone());
         Ok(every)

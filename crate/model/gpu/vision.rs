@@ -14,7 +14,7 @@ use crate::blocks::b1a_input::{VIT_EPS, Vision, VitBlock, grid_angles};
 use crate::config::VisionConfig;
 use crate::error::{Error, Result};
 use crate::gpu::kernel::Pipelines;
-use crate::gpu::{Element, Gpu, Plan, Planner, Tensor, readback};
+use crate::gpu::{Element, Gpu, Plan, Planner, Tensor, fault, readback};
 use crate::image::Patches;
 use crate::kernels::call::Call;
 use crate::kernels::linear::{self, GpuMatrix};
@@ -118,15 +118,14 @@ impl GpuVitBlock {
 
     /// Records the block on `b.x`: attention, then the MLP.
     fn record(&self, planner: &mut Planner<'_>, b: &Buffers, heads: usize, numerics: Precision) -> Result<()> {
-        let n = b.x.shape[0];
-        rms_norm::record(planner, [&self.norm1, &b.x, &b.z], n, VIT_EPS, (numerics, false))?;
+        rms_norm::record(planner, [&self.norm1, &b.x, &b.z], &b.patches, VIT_EPS, (numerics, false))?;
         self.wqkv.record(planner, [&b.z, &b.qkv], &b.patches, Activation::None, numerics)?;
         vit_rope::record(planner, [&b.angles, &b.qkv], numerics)?;
         vit_attention::record(planner, [&b.qkv, &b.z], heads, numerics)?;
         self.wo.record(planner, [&b.z, &b.y], &b.patches, Activation::None, numerics)?;
         residual_add::record(planner, [&b.y, &b.x], numerics)?;
 
-        rms_norm::record(planner, [&self.norm2, &b.x, &b.z], n, VIT_EPS, (numerics, false))?;
+        rms_norm::record(planner, [&self.norm2, &b.x, &b.z], &b.patches, VIT_EPS, (numerics, false))?;
         linear::record(planner, &self.gate, [&b.z, &b.gate], &b.patches, 1, numerics)?;
         linear::record(planner, &self.up, [&b.z, &b.up], &b.patches, 1, numerics)?;
         vit_swiglu::record(planner, [&b.up, &b.gate], numerics)?;
@@ -183,11 +182,12 @@ impl GpuVision {
             let (rows, cols, found) = (patches.rows, patches.cols, patches.values.len());
             return Err(Error::Picture(format!("{rows} x {cols} patches need {values} values each, found {found}")));
         }
+        let fault = fault::word(gpu)?;
         let (plan, aligned) = gpu
             .checked("recording the vision tower", || {
                 let buffers = self.buffers(gpu, numerics, patches)?;
                 let mut pipelines = pipelines.borrow_mut();
-                let mut planner = Planner::new(gpu, &mut pipelines);
+                let mut planner = Planner::watched(gpu, &mut pipelines, &fault);
                 self.record(&mut planner, &buffers, [patches.rows, patches.cols], numerics)?;
                 Ok((planner.finish(), buffers.aligned))
             })
@@ -201,7 +201,12 @@ impl GpuVision {
             trace.tensors.push(Traced { name: tap.name, layer: tap.layer, start: 0, rows, values });
         }
         submit(gpu, &plan, done..plan.steps.len(), n);
-        readback::f32s(gpu, &aligned).await
+        let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let [word, rows] = readback::after(gpu, encoder, [&fault, &aligned]).await?;
+        match word.first_chunk().and_then(|&word| fault::noted(u32::from_le_bytes(word))) {
+            Some((layer, index)) => Err(Error::NotFiniteActivation { tap: "1a.vit_block", layer, index }),
+            None => Ok(readback::floats(&rows, aligned.len())),
+        }
     }
 
     fn buffers(&self, gpu: &Gpu, numerics: Precision, patches: &Patches) -> Result<Buffers> {
@@ -249,10 +254,13 @@ impl GpuVision {
         self.patch_embed.record(planner, [&b.pixels, &b.x], &b.patches, Activation::None, numerics)?;
         planner.tap("patch_embedding", 0, &b.x);
         for (index, block) in self.blocks.iter().enumerate() {
+            planner.place = index as u32;
             block.record(planner, b, self.config.n_heads, numerics)?;
             planner.tap("vit_block", index, &b.x);
         }
-        rms_norm::record(planner, [&self.norm, &b.x, &b.z], grid[0] * grid[1], VIT_EPS, (numerics, false))?;
+        // Tower's end and aligner count as one block more.
+        planner.place = self.blocks.len() as u32;
+        rms_norm::record(planner, [&self.norm, &b.x, &b.z], &b.patches, VIT_EPS, (numerics, false))?;
         planner.tap("vit", 0, &b.z);
         unfold::record(planner, [&b.z, &b.unfolded], grid, self.config.downsample_ratio)?;
         planner.tap("unfolded", 0, &b.unfolded);

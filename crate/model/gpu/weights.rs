@@ -3,20 +3,14 @@
 use crate::blocks::b5a_experts::Expert;
 use crate::blocks::b6b_head_dspark::Drafter;
 use crate::blocks::layer::Layer;
-use crate::blocks::{b2a_hyper_connection as hyper, b3b_compressor as compressor};
+use crate::blocks::b3b_compressor as compressor;
 use crate::error::{Error, Result};
 use crate::gpu::{Gpu, Tensor};
+use crate::kernels::experts::shared;
+use crate::kernels::hyper::sublayer_input;
 use crate::kernels::linear::GpuMatrix;
 use crate::model::reference::Backbone;
 use crate::numerics::linear::{BLOCK, Matrix};
-
-/// Mixes of one sub-layer.
-#[derive(Debug, Clone)]
-pub(super) struct GpuHyper {
-    pub(super) projection: Tensor,
-    pub(super) scale: Tensor,
-    pub(super) base: Tensor,
-}
 
 /// The chosen experts' weights: FP4 of all experts, one after the other.
 #[derive(Debug, Clone)]
@@ -25,11 +19,11 @@ pub(super) struct GpuExperts {
     pub(super) up: (Tensor, Tensor),
     /// w2 `[experts, dim, inter / 2]` and scales.
     pub(super) down: (Tensor, Tensor),
+    /// Shared expert: w1 above w3, and w2.
+    pub(super) shared: [Tensor; 2],
     pub(super) gate: GpuMatrix,
     pub(super) bias: Tensor,
     pub(super) bias_vl: Tensor,
-    /// Shared expert: w1 above w3, and w2.
-    pub(super) shared: [GpuMatrix; 2],
 }
 
 /// The n-gram memory's projection and gate.
@@ -43,8 +37,8 @@ pub(super) struct GpuEngram {
 /// A KV source's compressor and index key.
 #[derive(Debug, Clone)]
 pub(super) struct GpuCompressor {
-    pub(super) wkv: GpuMatrix,
-    pub(super) wgate: Option<GpuMatrix>,
+    /// Two tokens become one entry.
+    pub(super) pools: bool,
     pub(super) norm: Tensor,
     pub(super) wk: GpuMatrix,
     pub(super) k_norm: Tensor,
@@ -53,13 +47,13 @@ pub(super) struct GpuCompressor {
 /// One backbone layer.
 #[derive(Debug, Clone)]
 pub(super) struct GpuLayer {
-    pub(super) hc_attn: GpuHyper,
-    pub(super) hc_ffn: GpuHyper,
-    pub(super) attn_norm: Tensor,
-    pub(super) ffn_norm: Tensor,
+    /// Norm and mixes of the sub-layers' inputs.
+    pub(super) attn_input: Tensor,
+    pub(super) ffn_input: Tensor,
     /// wq_a above wkv: both read the same input.
     pub(super) wq_a_wkv: GpuMatrix,
     pub(super) q_norm: Tensor,
+    /// Of the heads, and behind it of the index heads, if there are any.
     pub(super) wq_b: GpuMatrix,
     pub(super) kv_norm: Tensor,
     pub(super) wo_a: GpuMatrix,
@@ -68,8 +62,9 @@ pub(super) struct GpuLayer {
     pub(super) experts: GpuExperts,
     pub(super) engram: Option<GpuEngram>,
     pub(super) compressor: Option<GpuCompressor>,
-    /// Query projection and head weights.
-    pub(super) indexer: Option<(GpuMatrix, GpuMatrix)>,
+    /// What an index source makes of its input in one product: the compressor's value and score, if it is a KV source, and last the weights of
+    /// the index heads.
+    pub(super) source: Option<GpuMatrix>,
 }
 
 /// DSpark's projection of the tapped layers, its stages, and its last norm; the Markov correction stays on the CPU.
@@ -140,24 +135,11 @@ fn words(gpu: &Gpu, label: &str, matrix: &Matrix) -> Result<Tensor> {
     }
 }
 
-impl GpuHyper {
-    fn new(gpu: &Gpu, label: &str, weights: &hyper::Weights) -> Result<Self> {
-        let projection = &weights.projection;
-        let shape = [projection.rows(), projection.cols()];
-        Ok(GpuHyper {
-            projection: Tensor::f32(gpu, label, &shape, &projection.to_f32())?,
-            scale: vector(gpu, label, &weights.scale)?,
-            base: vector(gpu, label, &weights.base)?,
-        })
-    }
-}
-
 impl GpuCompressor {
     fn new(gpu: &Gpu, p: &str, weights: &compressor::Weights) -> Result<Self> {
         let matrix = |name: &str, m: &Matrix| GpuMatrix::new(gpu, &format!("{p}.{name}"), m);
         Ok(GpuCompressor {
-            wkv: matrix("wkv", &weights.wkv)?,
-            wgate: weights.wgate.as_ref().map(|wgate| matrix("wgate", wgate)).transpose()?,
+            pools: weights.wgate.is_some(),
             norm: vector(gpu, "compressor norm", &weights.norm)?,
             wk: matrix("wk", &weights.wk)?,
             k_norm: vector(gpu, "k_norm", &weights.k_norm)?,
@@ -172,13 +154,14 @@ impl GpuLayer {
         let layer = backbone.layer;
         let core = layer.attention;
         Ok(GpuLayer {
-            hc_attn: GpuHyper::new(gpu, "hc_attn", &layer.hc_attn)?,
-            hc_ffn: GpuHyper::new(gpu, "hc_ffn", &layer.hc_ffn)?,
-            attn_norm: vector(gpu, "attn_norm", &layer.attn_norm)?,
-            ffn_norm: vector(gpu, "ffn_norm", &layer.ffn_norm)?,
+            attn_input: sublayer_input::weights(gpu, "attn input", &layer.attn_norm, &layer.hc_attn)?,
+            ffn_input: sublayer_input::weights(gpu, "ffn input", &layer.ffn_norm, &layer.hc_ffn)?,
             wq_a_wkv: matrix("wq_a over wkv", &joined(&core.wq_a, &core.wkv)?)?,
             q_norm: vector(gpu, "q_norm", &core.q_norm)?,
-            wq_b: matrix("wq_b", &core.wq_b)?,
+            wq_b: match &backbone.indexer {
+                Some(indexer) => matrix("wq_b over index wq_b", &joined(&core.wq_b, &indexer.wq_b)?)?,
+                None => matrix("wq_b", &core.wq_b)?,
+            },
             kv_norm: vector(gpu, "kv_norm", &core.kv_norm)?,
             wo_a: matrix("wo_a", &Matrix::join_rows(&core.wo_a)?)?,
             wo_b: matrix("wo_b", &core.wo_b)?,
@@ -194,9 +177,11 @@ impl GpuLayer {
                 })
                 .transpose()?,
             compressor: backbone.compressor.as_ref().map(|weights| GpuCompressor::new(gpu, &p, weights)).transpose()?,
-            indexer: (backbone.indexer.as_ref())
-                .map(|weights| -> Result<_> {
-                    Ok((matrix("indexer.wq_b", &weights.wq_b)?, matrix("indexer.weights_proj", &weights.weights_proj)?))
+            source: (backbone.indexer.as_ref())
+                .map(|indexer| {
+                    let compressor = backbone.compressor.iter().flat_map(|c| std::iter::once(&c.wkv).chain(&c.wgate));
+                    let parts: Vec<Matrix> = compressor.chain([&indexer.weights_proj]).cloned().collect();
+                    matrix("source", &Matrix::join_rows(&parts)?)
                 })
                 .transpose()?,
         })
@@ -216,8 +201,8 @@ fn experts(gpu: &Gpu, p: &str, weights: &crate::blocks::b5a_experts::Weights) ->
         bias: vector(gpu, "gate bias", &weights.bias)?,
         bias_vl: vector(gpu, "gate bias_vl", &weights.bias_vl)?,
         shared: [
-            matrix("shared w1 over w3", &joined(&weights.shared.w1, &weights.shared.w3)?)?,
-            matrix("shared w2", &weights.shared.w2)?,
+            shared(gpu, &format!("{p}.shared w1 over w3"), &joined(&weights.shared.w1, &weights.shared.w3)?)?,
+            shared(gpu, &format!("{p}.shared w2"), &weights.shared.w2)?,
         ],
     })
 }
