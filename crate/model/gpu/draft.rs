@@ -88,7 +88,7 @@ impl GpuModel {
     /// call sees.
     ///
     /// # Errors
-    /// [`Error::Gpu`], and [`Error::NotFiniteActivation`] for logits that are not finite.
+    /// [`Error::Gpu`](crate::Error::Gpu), and [`Error::NotFiniteActivation`](crate::Error::NotFiniteActivation) for logits that are not finite.
     pub async fn draft(&self, state: &mut GpuState, anchor: u32) -> Result<Option<Draft>> {
         let config = self.config();
         let block = config.dspark_block_size;
