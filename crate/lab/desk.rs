@@ -196,7 +196,7 @@ impl Desk {
             backend: if gpu.is_some() { Backend::Gpu } else { Backend::Cpu },
             adapter: match &gpu {
                 Some(model) => adapter.unwrap_or_else(|| model.gpu.adapter.describe()),
-                None => "CPU reference".into(),
+                None => std::env::consts::ARCH.into(),
             },
             software: gpu.as_ref().is_some_and(|model| model.gpu.adapter.tier == Tier::Software),
             reason,
