@@ -108,7 +108,11 @@ pub(super) fn run(args: BenchArgs) -> Result<()> {
     let lab = if args.gpu_only { None } else { Some(measure_lab()?) };
     let products = if args.gpu_only { Vec::new() } else { measure_products()? };
     let report = Report { threads: rayon::current_num_threads(), products, lab, gpu: gpu::measure(&args.depths)? };
-    let text = if args.json || args.output == Format::Json { format!("{:#}\n", serde_json::json!(report)) } else { report.as_markdown() };
+    let text = if args.json || args.output == Format::Json {
+        format!("{:#}\n", serde_json::json!(report))
+    } else {
+        report.as_markdown()
+    };
     let printed = std::io::stdout().write_all(text.as_bytes());
     printed.map_err(|source| Error::Io { path: "standard output".into(), source })
 }

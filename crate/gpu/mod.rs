@@ -7,6 +7,7 @@
 //! | [`mod@uniform`] | small parameter structs, mirrored in WGSL |
 //! | [`kernel`] | a WGSL file with what Rust believes about its bindings |
 //! | [`plan`] | dispatches as data: built once, encoded per token |
+//! | [`fault`] | one word that remembers where a number stopped being finite |
 //! | [`readback`] | the one place where bytes come back |
 
 pub mod buffer;

@@ -285,7 +285,13 @@ fn pairs_are_pooled_across_calls() {
             run(|planner| {
                 let tensors = [&rows, &open[0], &open[1], &pooled];
                 pool_pairs::record(planner, tensors, &call(start, n, 0), numerics)?;
-                rms_norm::record(planner, [&norm, &pooled, &out], &call(start, n, 0), config.norm_eps, (numerics, false))
+                rms_norm::record(
+                    planner,
+                    [&norm, &pooled, &out],
+                    &call(start, n, 0),
+                    config.norm_eps,
+                    (numerics, false),
+                )
             });
             let actual = &read(&out)[..expected.len()];
             match numerics {

@@ -254,7 +254,8 @@ impl GpuReport {
         out += "| format | rows x cols | ms | GB/s | of copy | times f32 |\n|---|---|---|---|---|---|\n";
         for Product { format, side, ms, gb_per_s, of_copy, of_f32 } in &self.products {
             let (of_copy, of_f32) = (100.0 * of_copy, of_f32.map_or_else(String::new, |times| format!("{times:.2}")));
-            let _ = writeln!(out, "| {format} | {side} x {side} | {ms:.2} | {gb_per_s:.2} | {of_copy:.0} % | {of_f32} |");
+            let _ =
+                writeln!(out, "| {format} | {side} x {side} | {ms:.2} | {gb_per_s:.2} | {of_copy:.0} % | {of_f32} |");
         }
         let _ = writeln!(out, "| copy | | | {:.2} | | |", self.copy_gb_per_s);
         out

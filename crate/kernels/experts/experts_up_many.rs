@@ -47,5 +47,11 @@ pub fn record(
     let (dim, experts) = (x.shape[1] as u32, codes.shape[0] as u32);
     let p = ExpertsUp { dim, inter, k: slots - 1, experts, limit, place: planner.place };
     let bound = [x, codes, scales, shared, ids, weights, h, &fault, call];
-    planner.dispatch(&KERNEL, &[quantise.into(), round_flag(numerics)], &bound, &p, [inter.div_ceil(64), experts + 1, n.div_ceil(64)])
+    planner.dispatch(
+        &KERNEL,
+        &[quantise.into(), round_flag(numerics)],
+        &bound,
+        &p,
+        [inter.div_ceil(64), experts + 1, n.div_ceil(64)],
+    )
 }

@@ -13,6 +13,13 @@ pub const KERNEL: Kernel = Kernel {
     name: "linear_bf16",
     wgsl: include_str!("../../../shaders/linear/linear_bf16.wgsl"),
     includes: &[CALL, DECODE, FAULT, ROUND],
-    bindings: &[read("weights"), read("x"), read_write("y"), read_write("fault"), uniform::<Call>("call"), uniform::<Linear>("p")],
+    bindings: &[
+        read("weights"),
+        read("x"),
+        read_write("y"),
+        read_write("fault"),
+        uniform::<Call>("call"),
+        uniform::<Linear>("p"),
+    ],
     overrides: &["TOKENS", "T", "ROUND"],
 };

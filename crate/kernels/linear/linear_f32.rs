@@ -13,6 +13,13 @@ pub const KERNEL: Kernel = Kernel {
     name: "linear_f32",
     wgsl: include_str!("../../../shaders/linear/linear_f32.wgsl"),
     includes: &[CALL, DECODE, FAULT, ROUND],
-    bindings: &[read("weights"), read("x"), read_write("y"), read_write("fault"), uniform::<Call>("call"), uniform::<Linear>("p")],
+    bindings: &[
+        read("weights"),
+        read("x"),
+        read_write("y"),
+        read_write("fault"),
+        uniform::<Call>("call"),
+        uniform::<Linear>("p"),
+    ],
     overrides: &["TOKENS", "T", "ROUND"],
 };

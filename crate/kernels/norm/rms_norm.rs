@@ -28,7 +28,14 @@ pub const KERNEL: Kernel = Kernel {
     name: "rms_norm",
     wgsl: include_str!("../../../shaders/norm/rms_norm.wgsl"),
     includes: &[CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND],
-    bindings: &[read("weight"), read("x"), read_write("out"), read_write("fault"), uniform::<Call>("call"), uniform::<RmsNorm>("p")],
+    bindings: &[
+        read("weight"),
+        read("x"),
+        read_write("out"),
+        read_write("fault"),
+        uniform::<Call>("call"),
+        uniform::<RmsNorm>("p"),
+    ],
     overrides: &["QUANTISE", "ROUND"],
 };
 

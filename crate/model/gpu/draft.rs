@@ -199,7 +199,9 @@ impl GpuModel {
         if let Some(plan) = &drafting.plan {
             return Ok(Some(plan.clone()));
         }
-        let plan = Rc::new(self.record("recording the draft", &state.fault, |planner| record::draft(self, planner, state)).await?);
+        let plan = Rc::new(
+            self.record("recording the draft", &state.fault, |planner| record::draft(self, planner, state)).await?,
+        );
         if let Some(drafting) = &mut state.drafting {
             drafting.plan = Some(plan.clone());
         }

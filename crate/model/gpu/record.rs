@@ -1,10 +1,10 @@
 //! Records the layers as dispatches: the order of section R.5, with the names of the reference.
 
-use super::{FEW_ROWS, GpuModel};
 use super::fault::place;
 use super::scratch::Scratch;
 use super::state::GpuState;
 use super::weights::{GpuCompressor, GpuLayer};
+use super::{FEW_ROWS, GpuModel};
 use crate::blocks::tap::Tap;
 use crate::error::Result;
 use crate::gpu::{Planner, Tensor};

@@ -123,9 +123,7 @@ impl Tail {
             model.gpu.queue.submit([encoder.finish()]);
             model.run(state, Part::Decoder, (begin + from, n), (taps, &mut *trace)).await?;
             if how.all_logits || end == prompt.len() {
-                output
-                    .logits
-                    .extend(model.logits(state, n, if how.all_logits { n } else { 1 }).await?);
+                output.logits.extend(model.logits(state, n, if how.all_logits { n } else { 1 }).await?);
             }
         }
         Ok(output)

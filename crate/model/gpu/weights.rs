@@ -1,9 +1,9 @@
 //! Weights on their way to the GPU, as they are stored.
 
+use crate::blocks::b3b_compressor as compressor;
 use crate::blocks::b5a_experts::Expert;
 use crate::blocks::b6b_head_dspark::Drafter;
 use crate::blocks::layer::Layer;
-use crate::blocks::b3b_compressor as compressor;
 use crate::error::{Error, Result};
 use crate::gpu::{Gpu, Tensor};
 use crate::kernels::experts::shared;

@@ -7,7 +7,9 @@ use crate::blocks::context::Context;
 use crate::config::Config;
 use crate::gpu::{Planner, Tensor};
 use crate::kernels::canary::Case;
-use crate::kernels::experts::{experts_down, experts_down_many, experts_sum, experts_up, experts_up_many, route, shared};
+use crate::kernels::experts::{
+    experts_down, experts_down_many, experts_sum, experts_up, experts_up_many, route, shared,
+};
 use crate::numerics::linear::Matrix;
 use crate::numerics::ops::softplus;
 use crate::numerics::precision::Precision::F32;

@@ -45,7 +45,8 @@ fn chosen(planner: &mut Planner<'_>, call: &Tensor) -> Result<Case> {
 
 /// A block of one row: its token, and how sure the drafter is.
 fn drafted(planner: &mut Planner<'_>, call: &Tensor) -> Result<Vec<Case>> {
-    let words = |seed: &str, count: usize| -> Vec<u16> { numbers(seed, count).iter().map(|&v| bf16::encode(v)).collect() };
+    let words =
+        |seed: &str, count: usize| -> Vec<u16> { numbers(seed, count).iter().map(|&v| bf16::encode(v)).collect() };
     let [embed, head] = ["canary embed", "canary head"].map(|seed| words(seed, VOCAB * RANK));
     let weight = numbers("canary confidence", WIDTH + RANK);
     let decoded = |words: &[u16]| -> Vec<f32> { words.iter().map(|&v| bf16::decode(v)).collect() };

@@ -20,13 +20,7 @@ const ENTRIES: usize = 24;
 const HEADS: usize = 3;
 
 pub(super) fn record(planner: &mut Planner<'_>, call: &Tensor) -> Result<Vec<Case>> {
-    Ok(vec![
-        scores(planner)?,
-        candidates(planner, call)?,
-        pooled(planner, call)?,
-        grid(planner)?,
-        rotated(planner)?,
-    ])
+    Ok(vec![scores(planner)?, candidates(planner, call)?, pooled(planner, call)?, grid(planner)?, rotated(planner)?])
 }
 
 fn scores(planner: &mut Planner<'_>) -> Result<Case> {
@@ -106,7 +100,8 @@ fn rotated(planner: &mut Planner<'_>) -> Result<Case> {
         let (a, b) = (x[at], x[at + 1]);
         (expected[at], expected[at + 1]) = (a * cos + b * sin, b * cos - a * sin);
     }
-    let (angles, output) = (f32s(planner, &[ROWS, pairs, 2], turns.as_flattened())?, f32s(planner, &[ROWS, WIDTH], &x)?);
+    let (angles, output) =
+        (f32s(planner, &[ROWS, pairs, 2], turns.as_flattened())?, f32s(planner, &[ROWS, WIDTH], &x)?);
     rope::record(planner, &angles, &output, [ROWS, 1, WIDTH], true, F32)?;
     Ok(Case::f32("rope", output, expected))
 }
