@@ -56,11 +56,19 @@ async function load(engineBuild) {
   await init({ module_or_path: module });
 }
 
+/** What the browser says about its adapter, or `null`: no WebGPU, or no adapter. */
+async function adapterName() {
+  const info = (await /** @type {any} */ (navigator).gpu?.requestAdapter({ powerPreference: 'high-performance' }))?.info;
+  if (!info) return null;
+  const name = info.description || [info.vendor, info.architecture, info.device].filter(Boolean).join(' ');
+  return name ? `${name}, WebGPU` : 'WebGPU';
+}
+
 /** @type {Record<string, (params: any) => any>} */
 const methods = {
   async open({ backend, build }) {
     await load(build);
-    desk = await Desk.open(JSON.stringify({ backend }), tell);
+    desk = await Desk.open(JSON.stringify({ backend, adapter: await adapterName() }), tell);
     return JSON.parse(desk.info());
   },
   async run({ text, picture, ...rest }) {

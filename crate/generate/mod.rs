@@ -1,7 +1,7 @@
 //! From a loaded model to text: prompts and pictures in, tokens chosen, text out piece by piece.
 //!
 //! Reading order: [`sampler`] (logits to a token), [`prompt`] (text and pictures to prompt pieces), [`speculate`] (several tokens at once),
-//! [`session`] (the loop), [`resume`] (what a session keeps, goes back to and copies), [`snapshot`] (a session as a file), [`usage`] (what it took).
+//! [`session`] (the loop; `resume.rs` has what a session goes back to and copies), [`snapshot`] (a session as a file), [`usage`] (what it took).
 
 mod answer;
 pub mod prompt;

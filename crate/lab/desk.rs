@@ -180,11 +180,11 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Loads a checkpoint and chooses what computes.
+    /// Loads a checkpoint and chooses what computes. `adapter` names the adapter where the library cannot: browsers tell it to scripts alone.
     ///
     /// # Errors
     /// What loading says; for [`Wish::Gpu`], [`Error::Gpu`] if there is none.
-    pub async fn open(checkpoint: Checkpoint, wish: Wish, host: Host) -> Result<Desk> {
+    pub async fn open(checkpoint: Checkpoint, wish: Wish, adapter: Option<String>, host: Host) -> Result<Desk> {
         let checkpoint = Arc::new(checkpoint);
         let tokenizer = Arc::new(Tokenizer::from_json(checkpoint.tokenizer_json()?)?);
         let context = Context::new(&checkpoint.config, Precision::F32, Precision::Released);
@@ -194,8 +194,11 @@ impl Desk {
         let info = Info {
             build: env!("CARGO_PKG_VERSION"),
             backend: if gpu.is_some() { Backend::Gpu } else { Backend::Cpu },
-            adapter: gpu.as_ref().map_or("CPU reference".into(), |model| model.gpu.adapter.describe()),
-            software: gpu.as_ref().is_none_or(|model| model.gpu.adapter.tier == Tier::Software),
+            adapter: match &gpu {
+                Some(model) => adapter.unwrap_or_else(|| model.gpu.adapter.describe()),
+                None => "CPU reference".into(),
+            },
+            software: gpu.as_ref().is_some_and(|model| model.gpu.adapter.tier == Tier::Software),
             reason,
             sentence: SENTENCE,
             limits: Limits::default(),
@@ -297,6 +300,17 @@ impl Desk {
     /// [`Error::Usage`] before the first run or for an absurd temperature, [`Error::Prompt`] when the lab's positions are used up.
     pub async fn step(&mut self, how: How) -> Result<Step> {
         self.recover().await?;
+        match self.try_step(how).await {
+            // What was written before is fed again, and then this token is written.
+            Err(_) if self.is_lost() => {
+                self.recover().await?;
+                self.try_step(how).await
+            }
+            result => result,
+        }
+    }
+
+    async fn try_step(&mut self, how: How) -> Result<Step> {
         let run = opened(&self.run)?;
         let engine = self.engine(run);
         let mut writing = match self.writing.take() {
@@ -305,13 +319,17 @@ impl Desk {
         };
         let result = write(&engine, &self.tokenizer, &mut writing, how, &*self.host.clock).await;
         self.writing = Some(writing);
-        let (mut step, finished) = result?;
-        step.finished = finished;
+        let mut step = result?;
         if let Engine::Gpu(model) = &engine {
             let (layers, rest) = model.dispatches().await?;
             step.dispatches = Some(layers.iter().sum::<usize>() + rest);
         }
         Ok(step)
+    }
+
+    /// Whether the device is gone. Natively that is only noticed by looking.
+    fn is_lost(&self) -> bool {
+        self.gpu.as_ref().is_some_and(|model| model.gpu.alive().is_err() && model.lost().is_some())
     }
 
     /// What quantised caches change in the logits behind the prompt.
@@ -384,7 +402,7 @@ impl Desk {
         (self.host.tell)(Event::Progress("gpu", 0, 1));
         let kv = run.model.context.kv;
         let first = on_gpu::replace(&mut run, &gpu.with_kv(kv)).await;
-        if first.is_err() && gpu.lost().is_some() {
+        if first.is_err() && self.is_lost() {
             self.recover().await?;
             if let Some(gpu) = self.gpu.clone() {
                 on_gpu::replace(&mut run, &gpu.with_kv(kv)).await?;
@@ -396,7 +414,10 @@ impl Desk {
 
     /// Opens a lost device again. What was written behind the prompt is fed again when the next token is asked for.
     async fn recover(&mut self) -> Result<()> {
-        let Some(lost) = self.gpu.as_ref().and_then(|model| model.lost()) else { return Ok(()) };
+        if !self.is_lost() {
+            return Ok(());
+        }
+        let lost = self.gpu.as_ref().and_then(|model| model.lost()).unwrap_or_default();
         (self.host.tell)(Event::Lost(&lost));
         if let Some(model) = &self.gpu {
             self.gpu = Some(Rc::new(model.reload().await?));
@@ -443,31 +464,30 @@ async fn write(
     writing: &mut Writing,
     how: How,
     clock: &dyn Fn() -> f64,
-) -> Result<(Step, bool)> {
+) -> Result<Step> {
     let (config, position) = (engine.config(), writing.state.position());
     let most = Limits::default().positions.min(config.max_position_embeddings);
     if position >= most {
         return Err(Error::Prompt(format!("all {most} positions of the lab are used")));
     }
-    // Noise depends on the position, so that a token can be written again.
+    // Each position has its own draw, so that a token can be written again.
     let sampler = Sampler::new(Sampling { temperature: how.temperature, top_p: 1.0, seed: how.seed })?;
     let id = sampler.sample(&writing.logits, position)?;
     let top = page::candidates(tokenizer, config, &writing.logits, 10);
     let begin = clock();
     writing.logits = engine.decode(&mut writing.state, id).await?;
     writing.ids.push(id);
-    let step = Step {
+    Ok(Step {
         position,
         id,
         label: page::name(tokenizer, config, id),
-        finished: false,
+        finished: id == config.eos_token_id || position + 1 >= most,
         seconds: clock() - begin,
         top,
         kv_bytes: writing.state.kv_bytes(),
         layers: config.n_layers,
         dispatches: None,
-    };
-    Ok((step, id == config.eos_token_id || position + 1 >= most))
+    })
 }
 
 /// What computes, and the reason in words.

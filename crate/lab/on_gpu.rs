@@ -2,7 +2,7 @@
 //!
 //! Three things have no tensor of their own on the GPU. Window rows, entries and index keys are read back from the caches as stored.
 //! Attention weights live and die in workgroup memory: they are computed again from the GPU's query and the GPU's cache, by the formula of the
-//! reference. And the run with a tail, of which the lab shows only which rows ran, stays the reference's.
+//! reference. And which rows ran through which layer is not computed but decided, by the same rule on both.
 
 use super::prompt::cut;
 use super::record::{Everything, Tensors};
@@ -72,8 +72,14 @@ pub async fn replace(run: &mut Run, gpu: &GpuModel) -> Result<()> {
     let logits_decoded = gpu.decode(&mut state, next).await?;
     let state_decoded = gpu.download(&state).await?;
 
+    let tail = Prefill { tail: DecoderTail::Last(run.tail), ..how };
+    let mut state = gpu.state()?;
+    gpu.prefill(&mut state, &run.prompt, tail).await?;
+    let state_tail = gpu.download(&state).await?;
+
     run.seen.replace(seen);
     run.seen.replace(weights);
+    run.state_tail = state_tail;
     (run.state_at, run.state, run.state_decoded) = (state_at, state_after, state_decoded);
     (run.logits, run.next, run.draft, run.verified) = (logits, next, draft, verified);
     run.logits_decoded = logits_decoded;

@@ -19,6 +19,9 @@ pub struct Desk(desk::Desk);
 struct Opening {
     #[serde(default)]
     backend: Wish,
+    /// Name of the adapter, as the browser gives it.
+    #[serde(default)]
+    adapter: Option<String>,
 }
 
 #[wasm_bindgen]
@@ -29,10 +32,10 @@ impl Desk {
     /// An object with `kind` and `message`, as from every call.
     pub async fn open(options: String, tell: Function) -> Result<Desk> {
         console_error_panic_hook::set_once();
-        let Opening { backend } = parse(&options)?;
+        let Opening { backend, adapter } = parse(&options)?;
         let host = Host { clock: Box::new(seconds), tell: Box::new(move |event| pass_on(&tell, event)) };
         let checkpoint = tiny::lab().await.map_err(problem)?;
-        Ok(Desk(desk::Desk::open(checkpoint, backend, host).await.map_err(problem)?))
+        Ok(Desk(desk::Desk::open(checkpoint, backend, adapter, host).await.map_err(problem)?))
     }
 
     /// What the page talks to.

@@ -149,11 +149,18 @@ impl GpuModel {
                 at += bytes(&tap.tensor);
             }
             self.gpu.queue.submit([encoder.finish()]);
-            let mut values = readback::f32s(&self.gpu, &copies).await?;
+            let values = readback::f32s(&self.gpu, &copies).await?;
+            let mut rest = values.as_slice();
             for tap in &wanted[first..next] {
-                let rest = values.split_off(bytes(&tap.tensor) as usize / 4);
-                trace.tensors.push(Traced { name: tap.name, layer: tap.layer, start, rows: n, values });
-                values = rest;
+                let (values, after) = rest.split_at(bytes(&tap.tensor) as usize / 4);
+                trace.tensors.push(Traced {
+                    name: tap.name,
+                    layer: tap.layer,
+                    start,
+                    rows: n,
+                    values: values.to_vec(),
+                });
+                rest = after;
             }
         }
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
