@@ -78,7 +78,7 @@ pub enum Error {
         tap: &'static str,
         /// Its layer.
         layer: usize,
-        /// Its index in the tensor.
+        /// Its index in the tensor; on the GPU in what the step computes in which it arose.
         index: usize,
     },
     /// tokenizer.json is of another type than byte-level BPE, or inconsistent.

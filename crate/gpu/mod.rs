@@ -7,12 +7,15 @@
 //! | [`mod@uniform`] | small parameter structs, mirrored in WGSL |
 //! | [`kernel`] | a WGSL file with what Rust believes about its bindings |
 //! | [`plan`] | dispatches as data: built once, encoded per token |
+//! | [`fault`] | one word that remembers where a number stopped being finite |
+//! | [`pace`] | how many submits a long plan takes on a slow adapter |
 //! | [`readback`] | the one place where bytes come back |
 
 pub mod buffer;
 pub mod device;
 pub mod fault;
 pub mod kernel;
+pub mod pace;
 pub mod plan;
 pub mod readback;
 pub mod uniform;

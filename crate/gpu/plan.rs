@@ -62,6 +62,16 @@ impl Plan {
         }
     }
 
+    /// Encodes and submits all steps in `submits` parts of about the same size.
+    pub fn run_in(&self, gpu: &Gpu, submits: usize) {
+        let most = self.steps.len().div_ceil(submits.max(1)).max(1);
+        for first in (0..self.steps.len()).step_by(most) {
+            let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            self.encode_range(&mut encoder, first..(first + most).min(self.steps.len()));
+            gpu.queue.submit([encoder.finish()]);
+        }
+    }
+
     /// Encodes and submits all steps.
     pub fn run(&self, gpu: &Gpu) {
         let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());

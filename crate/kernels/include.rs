@@ -25,6 +25,9 @@ pub const REDUCE: &str = include_str!("../../shaders/include/reduce.wgsl");
 /// bf16 rounding where the numerics ask for it: override `ROUND`.
 pub const ROUND: &str = include_str!("../../shaders/include/round.wgsl");
 
+/// Rows to the bytes of the KV cache.
+pub const STORE: &str = include_str!("../../shaders/include/store.wgsl");
+
 /// The value of override `ROUND`.
 pub fn round_flag(numerics: Precision) -> u32 {
     u32::from(numerics == Precision::Released)

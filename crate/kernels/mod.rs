@@ -4,7 +4,7 @@
 //! the reference function of its block; `tests/kernels` compares the two on a device and reflects every shader.
 //!
 //! To add a kernel: write the shader with its header (formula, shapes, dispatch, numerics); write its twin here; list it in [`ALL`]; add a
-//! parity test. The reflection test names what does not fit.
+//! parity test and a case of the [`canary`]. Tests name what does not fit.
 
 pub mod attend;
 pub mod cache;

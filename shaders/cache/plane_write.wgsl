@@ -2,10 +2,9 @@
 // angles (m, PAIRS) cos, sin   q (m, Q_STRIDE) in place: HEADS of WIDTH, then INDEX_HEADS of INDEX_WIDTH; with KEEP the normed rows go there
 // rows (m, STRIDE), of which WIDTH are read   weight (WIDTH)
 // codes (CAPACITY, code bytes)   scales (CAPACITY, scale bytes)
-// Dispatch (HEADS + 1 + INDEX_HEADS, m).  Includes: call, decode, fault, quantise, reduce, round.
+// Dispatch (HEADS + 1 + INDEX_HEADS, m).  Includes: call, decode, fault, quantise, reduce, round, store.
 // Numerics: f32, then exact. FORMAT 0: f32 rows, 1: FP8 per 32 (N.3), 2: FP4 with E4M3 per 16 (N.4), 3: FP4 with E8M0 per 32 (N.5).
 const WG_SIZE = 64u;
-override FORMAT: u32 = 0u;
 override NORM: u32 = 0u;       // 1: the row is normalised first (section N.8)
 override KEEP: u32 = 0u;       // 1: q (m, WIDTH) keeps the normed row as it is before it turns
 override GRID: u32 = 0u;       // 1: index queries are put on the FP4 grid (N.5)
@@ -34,72 +33,9 @@ struct PlaneWrite {
 @group(0) @binding(7) var<uniform> call: Call;
 @group(0) @binding(8) var<uniform> p: PlaneWrite;
 
-var<workgroup> row: array<f32, 1024>;
-
 fn turned(token: u32, pair: u32, a: f32, b: f32) -> vec2<f32> {
     let turn = angles[token * p.pairs + pair];
     return vec2<f32>(rounded(a * turn.x - b * turn.y), rounded(a * turn.y + b * turn.x));
-}
-
-// Sets one byte of the scales; other threads set their bytes of the same word at the same time.
-fn set_scale(place: u32, byte: u32) {
-    let shift = 8u * (place % 4u);
-    atomicAnd(&scales[place / 4u], ~(0xffu << shift));
-    atomicOr(&scales[place / 4u], byte << shift);
-}
-
-fn fp8_group(slot: u32, first: u32) {
-    var largest = 1e-4;
-    for (var i = 0u; i < 32u; i++) {
-        largest = max(largest, abs(row[first + i]));
-    }
-    let byte = pow2scale(largest, INV_448);
-    set_scale((slot * p.width + first) / 32u, byte);
-    for (var word = 0u; word < 8u; word++) {
-        var packed = 0u;
-        for (var i = 0u; i < 4u; i++) {
-            packed |= to_e4m3(row[first + 4u * word + i] * inverse_e8m0(byte)) << (8u * i);
-        }
-        codes[(slot * p.width + first) / 4u + word] = packed;
-    }
-}
-
-// Codes of x * inverse / scale: a power of two comes as its inverse, an E4M3 scale as it is, and nothing is divided.
-fn fp4_words(slot: u32, first: u32, words: u32, inverse: f32, scale: f32) {
-    for (var word = 0u; word < words; word++) {
-        var packed = 0u;
-        for (var i = 0u; i < 8u; i++) {
-            packed |= quotient_to_e2m1(row[first + 8u * word + i] * inverse, scale) << (4u * i);
-        }
-        codes[(slot * p.width + first) / 8u + word] = packed;
-    }
-}
-
-// One group that shares a scale.
-fn store(slot: u32, first: u32) {
-    if (FORMAT == 1u) {
-        fp8_group(slot, first);
-    } else if (FORMAT == 2u) {
-        var largest = 0.01171875;
-        for (var i = 0u; i < 16u; i++) {
-            largest = max(largest, abs(row[first + i]));
-        }
-        let code = sixth_to_e4m3(largest);
-        set_scale((slot * p.width + first) / 16u, code);
-        fp4_words(slot, first, 2u, 1.0, e4m3(code));
-    } else if (FORMAT == 3u) {
-        var largest = 7.052966104933725e-38;
-        for (var i = 0u; i < 32u; i++) {
-            largest = max(largest, abs(row[first + i]));
-        }
-        let byte = pow2scale(largest, INV_6);
-        set_scale((slot * p.width + first) / 32u, byte);
-        fp4_words(slot, first, 4u, inverse_e8m0(byte), 1.0);
-    } else {
-        for (var i = 0u; i < 32u; i++) {
-            codes[slot * p.width + first + i] = bitcast<u32>(row[first + i]);
-        }
-    }
 }
 
 // Turns the tail of one head of the queries.

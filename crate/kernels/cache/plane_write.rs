@@ -9,7 +9,7 @@
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::cache::GpuPlane;
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND, round_flag};
+use crate::kernels::include::{CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND, STORE, round_flag};
 use crate::numerics::precision::Precision;
 use crate::{Error, Result};
 
@@ -45,7 +45,7 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "plane_write",
     wgsl: include_str!("../../../shaders/cache/plane_write.wgsl"),
-    includes: &[CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND],
+    includes: &[CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND, STORE],
     bindings: &[
         read("angles"),
         read_write("q"),

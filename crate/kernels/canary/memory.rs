@@ -1,8 +1,9 @@
 //! Which adapters have passed, in a small file of the user's cache folder: `{"version": "...", "passed": ["..."]}`.
 //!
-//! A pass counts for one adapter, driver and version of this program. The file may vanish or be damaged at any time; the canary then runs again.
+//! A pass counts for one adapter, driver and text of all shaders. The file may vanish or be damaged at any time; the canary then runs again.
 
 use crate::gpu::AdapterSummary;
+use crate::numerics::hash::fnv1a64;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -27,7 +28,7 @@ impl Memory {
         Some(Memory { file: folder.join("flash890").join("canary.json") })
     }
 
-    /// Whether this version has seen the adapter pass with this driver.
+    /// Whether these shaders have seen the adapter pass with this driver.
     pub fn has_passed(&self, adapter: &AdapterSummary) -> bool {
         self.read().contains(&key(adapter))
     }
@@ -37,7 +38,7 @@ impl Memory {
         let mut passed = self.read();
         passed.push(key(adapter));
         let skipped = passed.len().saturating_sub(MOST);
-        let content = json!({ "version": env!("CARGO_PKG_VERSION"), "passed": &passed[skipped..] }).to_string();
+        let content = json!({ "version": version(), "passed": &passed[skipped..] }).to_string();
         // Written beside it and moved, so that nobody reads half a file.
         let fresh = self.file.with_extension(format!("{}.tmp", std::process::id()));
         let folder = self.file.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -47,12 +48,18 @@ impl Memory {
 
     fn read(&self) -> Vec<String> {
         let parsed = std::fs::read(&self.file).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-        let Some(content) = parsed.filter(|content| content["version"] == env!("CARGO_PKG_VERSION")) else {
+        let Some(content) = parsed.filter(|content| content["version"] == version()) else {
             return Vec::new();
         };
         let passed = content["passed"].as_array().into_iter().flatten();
         passed.filter_map(|key| key.as_str().map(String::from)).collect()
     }
+}
+
+/// The version of this program, and a hash of the text of its shaders.
+fn version() -> String {
+    let sources: String = crate::kernels::ALL.iter().map(|kernel| kernel.source()).collect();
+    format!("{} {:016x}", env!("CARGO_PKG_VERSION"), fnv1a64(&sources))
 }
 
 fn key(adapter: &AdapterSummary) -> String {

@@ -28,7 +28,8 @@ use crate::blocks::context::Context;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::gpu::kernel::Pipelines;
-use crate::gpu::{Gpu, Plan, Planner};
+use crate::gpu::pace::{self, Pace};
+use crate::gpu::{Gpu, Plan, Planner, Tensor, readback};
 use crate::image::{Patches, TokenType};
 use crate::kernels::call::Call;
 use crate::model::load::{Loader, Progress};
@@ -66,12 +67,13 @@ pub struct GpuModel {
     pub context: Context,
     /// The device.
     pub gpu: Gpu,
-    embed: crate::gpu::Tensor,
+    embed: Tensor,
     layers: Vec<GpuLayer>,
     head: GpuHead,
     drafter: Option<GpuDrafter>,
     hashes: Vec<(usize, Hash)>,
     pipelines: Rc<RefCell<Pipelines>>,
+    pace: Rc<Pace>,
     input: Input,
     pub(super) checkpoint: Arc<Checkpoint>,
 }
@@ -126,7 +128,19 @@ impl GpuModel {
             .map(|(which, &layer)| (layer, Hash::of(&checkpoint.engram, which)))
             .collect();
         progress(parts, parts, "");
-        Ok(GpuModel { context, gpu, embed, layers, head, drafter, hashes, pipelines: Rc::default(), input, checkpoint })
+        Ok(GpuModel {
+            context,
+            gpu,
+            embed,
+            layers,
+            head,
+            drafter,
+            hashes,
+            pipelines: Rc::default(),
+            pace: Rc::default(),
+            input,
+            checkpoint,
+        })
     }
 
     /// The model's config.
@@ -308,10 +322,25 @@ impl GpuModel {
     ) -> Result<()> {
         let plan = self.plan(state, part, capacity(n)).await?;
         if taps.is_empty() {
+            return self.run_paced(&plan, &state.fault, n).await;
+        }
+        self.run_traced(&plan, (start, n), taps, trace).await
+    }
+
+    /// Submits a plan; one of many rows in parts, none of which keeps a slow adapter busy for long. The first few are waited for, to see how
+    /// long they take.
+    async fn run_paced(&self, plan: &Plan, fault: &Tensor, n: usize) -> Result<()> {
+        if n <= FEW_ROWS {
             plan.run(&self.gpu);
             return Ok(());
         }
-        self.run_traced(&plan, (start, n), taps, trace).await
+        let (steps, begin) = (plan.steps.len(), pace::now());
+        plan.run_in(&self.gpu, self.pace.submits(n, steps));
+        if self.pace.is_open() {
+            readback::u32s(&self.gpu, fault).await?;
+            self.pace.saw(n, steps, pace::now() - begin);
+        }
+        Ok(())
     }
 
     /// The plan of a part for `capacity` rows on this state, recorded if it is new or the cache has grown.

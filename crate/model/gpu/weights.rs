@@ -122,6 +122,16 @@ fn joined(upper: &Matrix, lower: &Matrix) -> Result<Matrix> {
     Matrix::join_rows(&[upper.clone(), lower.clone()])
 }
 
+/// Plain matrices that read the same input as one: in f32, which holds bf16 exactly, if their formats differ.
+fn plainly_joined(parts: &[Matrix]) -> Result<Matrix> {
+    let is_bf16 = |part: &Matrix| matches!(part, Matrix::Bf16 { .. });
+    if parts.iter().all(is_bf16) {
+        return Matrix::join_rows(parts);
+    }
+    let in_f32 = |part: &Matrix| Matrix::f32(part.rows(), part.cols(), part.to_f32());
+    Matrix::join_rows(&parts.iter().map(in_f32).collect::<Result<Vec<_>>>()?)
+}
+
 /// The embedding table as bf16 words.
 pub(super) fn embedding(gpu: &Gpu, embed: &Matrix) -> Result<Tensor> {
     words(gpu, "embed", embed)
@@ -181,7 +191,7 @@ impl GpuLayer {
                 .map(|indexer| {
                     let compressor = backbone.compressor.iter().flat_map(|c| std::iter::once(&c.wkv).chain(&c.wgate));
                     let parts: Vec<Matrix> = compressor.chain([&indexer.weights_proj]).cloned().collect();
-                    matrix("source", &Matrix::join_rows(&parts)?)
+                    matrix("source", &plainly_joined(&parts)?)
                 })
                 .transpose()?,
         })
