@@ -235,7 +235,7 @@ fn answers_on_the_gpu() {
     let mut counts = Counts::default();
     for precision in [Precision::F32, Precision::Released] {
         let engine = gpu(precision);
-        for prompt in 0..12 {
+        for prompt in 0..8 {
             let drawn = Sampling { temperature: 1.2, top_p: if prompt % 4 == 3 { 0.8 } else { 1.0 }, seed: prompt };
             let sampler = if prompt % 2 == 0 { greedy() } else { Sampler::new(drawn).unwrap() };
             let prompt = ids(&format!("prompt {prompt}"), 1 + prompt as usize);
@@ -247,7 +247,7 @@ fn answers_on_the_gpu() {
         }
     }
     println!("{counts:?}");
-    assert!(counts.accepted > 10, "{counts:?}");
+    assert!(counts.accepted > 5, "{counts:?}");
 }
 
 /// What the GPU proposes is what the reference drafts.

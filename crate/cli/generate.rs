@@ -132,6 +132,10 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     };
     session.speculate((!args.no_dspark).then_some(Speculation { confidence: args.dspark_confidence }));
 
+    let spinner = console.spinner("đang chuẩn bị", "warming up");
+    let warm = block_on(session.warm_up());
+    spinner.finish_and_clear();
+    warm?;
     let begin = Instant::now();
     let clock = || begin.elapsed().as_secs_f64();
     let how = Prefill { tail: args.decoder_tail, ..Prefill::default() };

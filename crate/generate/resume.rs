@@ -1,7 +1,9 @@
 //! What a session does besides going forward: back, again, and two ways.
 
 use super::prompt::{Picture, count};
+use super::sampler::{Sampler, Sampling};
 use super::session::{Clock, Session};
+use super::speculate::{self, Speculation};
 use super::usage::Usage;
 use crate::blocks::b1a_input::Prompt;
 use crate::model::{Engine, Prefill};
@@ -86,6 +88,25 @@ impl Session {
             usage: Usage::default(),
             ..*self
         })
+    }
+
+    /// Runs a token and a draft through a state of its own, so that what is compiled on first use is compiled before anything is measured.
+    /// Without effect on the CPU, which compiles nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::prefill`].
+    pub async fn warm_up(&mut self) -> Result<()> {
+        let Engine::Gpu(_) = &self.model else { return Ok(()) };
+        self.recover().await?;
+        let (model, bos) = (&self.model, self.model.config().bos_token_id);
+        let (mut state, sampler) = (model.state()?, Sampler::new(Sampling::GREEDY)?);
+        model.prefill(&mut state, &Prompt::text(vec![bos]), Prefill::default()).await?;
+        for how in [None, self.speculation.map(|_| Speculation { confidence: 0.0 })] {
+            let start = state.position();
+            let round = speculate::round(model, &mut state, bos, &sampler, how, usize::MAX).await?;
+            speculate::settle(model, &mut state, start + round.tokens.len())?;
+        }
+        Ok(())
     }
 
     /// Whether a result is the end of a device that can be opened again.

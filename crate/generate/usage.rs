@@ -1,4 +1,5 @@
-//! What a session took: tokens and seconds, reading and writing apart.
+//! What a session took: tokens and seconds, reading and writing apart. What a GPU compiles on first use counts where it happens, unless
+//! [`Session::warm_up`](super::Session::warm_up) came first.
 
 use serde::Serialize;
 

@@ -110,6 +110,22 @@ fn write(session: &mut Session, n: usize, each: &mut dyn FnMut()) -> Vec<u32> {
     block_on(session.generate(&sampler, &limits, &|| 0.0, emit)).unwrap().ids
 }
 
+/// Warming up compiles what reading and writing need, and leaves no trace in the conversation or its usage.
+#[test]
+fn warming_up_leaves_no_trace() {
+    let mut session = session(load(gpu(), &T12, Precision::F32, Precision::Released).into());
+    block_on(session.warm_up()).unwrap();
+    assert_eq!((session.usage(), session.ids().len()), (flash890::generate::Usage::default(), 0));
+    let pipelines = |session: &Session| match session.engine() {
+        Engine::Gpu(model) => model.pipelines(),
+        Engine::Cpu(_) => panic!("a GPU session"),
+    };
+    let made = pipelines(&session);
+    feed(&mut session, &text(200, 30, "warm").ids);
+    let written = write(&mut session, 6, &mut || {});
+    assert_eq!((pipelines(&session), written.len()), (made, 6));
+}
+
 /// The device goes in the middle of an answer, and between two prompts: the session opens it again and goes on.
 #[test]
 fn answers_survive_a_lost_device() {

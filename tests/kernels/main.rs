@@ -6,6 +6,7 @@
 mod attend;
 mod cache;
 mod experts;
+mod head;
 mod hyper;
 mod index;
 mod input;
