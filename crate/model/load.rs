@@ -41,6 +41,8 @@ impl Reference {
         let config = &checkpoint.config;
         let parts = config.n_layers + 2;
         progress(0, parts, "embedding and vision tower");
+        // A small checkpoint comes in a few requests; for a large one every part announces itself.
+        checkpoint.announce("").await?;
         let input = loader.input().await?;
         let mut layers = Vec::with_capacity(config.n_layers);
         for index in 0..config.n_layers {
@@ -80,6 +82,7 @@ impl Loader<'_> {
     pub(super) async fn input(&self) -> Result<input::Weights> {
         let mut weights = input::Weights { embed: self.matrix("embed").await?, image_marks: None, vision: None };
         if let Some(config) = &self.checkpoint.config.vision {
+            self.checkpoint.announce("aligner.").await?;
             weights.image_marks = Some([
                 self.vector("image_start").await?,
                 self.vector("image_newline").await?,
@@ -101,6 +104,7 @@ impl Loader<'_> {
     }
 
     async fn vit_block(&self, p: &str) -> Result<VitBlock> {
+        self.checkpoint.announce(&format!("{p}.")).await?;
         Ok(VitBlock {
             norm1: self.vector(&format!("{p}.norm1.weight")).await?,
             norm2: self.vector(&format!("{p}.norm2.weight")).await?,
@@ -114,6 +118,7 @@ impl Loader<'_> {
     pub(super) async fn backbone(&self, index: usize) -> Result<Backbone> {
         let config = &self.checkpoint.config;
         let p = format!("layers.{index}");
+        self.checkpoint.announce(&format!("{p}.")).await?;
         let mut backbone = Backbone {
             layer: self.layer(&p, config.n_routed_experts, config.n_activated_experts).await?,
             engram: None,
@@ -183,6 +188,7 @@ impl Loader<'_> {
     }
 
     async fn expert(&self, p: &str) -> Result<Expert> {
+        self.checkpoint.announce(&format!("{p}.")).await?;
         Ok(Expert {
             w1: self.matrix(&format!("{p}.w1")).await?,
             w2: self.matrix(&format!("{p}.w2")).await?,
@@ -204,6 +210,7 @@ impl Loader<'_> {
         let mut stages = Vec::with_capacity(config.n_mtp_layers);
         for stage in 0..config.n_mtp_layers {
             let p = format!("mtp.{stage}");
+            self.checkpoint.announce(&format!("{p}.")).await?;
             stages.push(self.layer(&p, config.dspark_n_routed_experts, config.dspark_n_activated_experts).await?);
         }
         Ok(Some(Drafter {
