@@ -1,8 +1,10 @@
 //! `flash890 generate`: one prompt, one answer.
 
 use super::backend::{AdapterArgs, Backend};
+use super::cache::CacheArgs;
 use super::console::{Console, grouped, size};
 use super::options::{self, Rounding};
+use super::place::Place;
 use super::{devices, model};
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::context::Context;
@@ -30,9 +32,11 @@ const MAX_INPUT: u64 = 256 << 20;
 /// Options of `generate`.
 #[derive(Debug, Args)]
 pub(super) struct GenerateArgs {
-    /// Checkpoint folder [default: the built-in lab model with random weights].
-    #[arg(long, value_name = "DIR")]
-    model: Option<PathBuf>,
+    /// Checkpoint: a folder, or its address on a web server [default: the built-in lab model with random weights].
+    #[arg(long, value_name = "DIR|URL")]
+    model: Option<Place>,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// The prompt; `-` reads standard input, without its last line end. Not needed with --image.
     #[arg(long, value_name = "TEXT", required_unless_present_any = ["image", "list_devices"], default_value = "", hide_default_value = true)]
     prompt: String,
@@ -99,7 +103,7 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     StopStrings::new(&args.stop)?;
     let text = read_prompt(&args.prompt)?;
 
-    let checkpoint = model::open(args.model.as_deref(), console)?;
+    let checkpoint = model::open(args.model.as_ref(), &args.cache, console)?;
     let config = checkpoint.config.clone();
     let tokenizer = Arc::new(Tokenizer::from_json(checkpoint.tokenizer_json()?)?);
     let pictures = args.image.iter().map(|path| picture(path, &config)).collect::<Result<Vec<_>>>()?;
@@ -176,7 +180,7 @@ impl GenerateArgs {
             "kv_bytes": session.state().kv_bytes(),
             "ring_bytes": session.state().ring_bytes(),
             "settings": {
-                "model": self.model.as_ref().map_or("lab".into(), |path| path.display().to_string()),
+                "model": self.model.as_ref().map_or("lab".into(), Place::to_string),
                 "backend": session.engine().name(),
                 "device": session.engine().describe(),
                 "numerics": Precision::from(self.numerics).name(),

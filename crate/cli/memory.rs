@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::DoesNotFit`] if weights and window rings need more than the machine has free. Where the machine does not tell, nothing is refused.
 pub(super) fn check(checkpoint: &Checkpoint, kv: Precision) -> Result<()> {
-    let weights = loaded_bytes(checkpoint.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor.bytes())));
+    let weights = loaded(checkpoint);
     let needed = weights.saturating_add(ring_bytes(&checkpoint.config, kv));
     match available() {
         Some(available) if needed > available => Err(Error::DoesNotFit {
@@ -20,6 +20,11 @@ pub(super) fn check(checkpoint: &Checkpoint, kv: Precision) -> Result<()> {
         }),
         _ => Ok(()),
     }
+}
+
+/// Bytes of a checkpoint that loading takes.
+pub(super) fn loaded(checkpoint: &Checkpoint) -> u64 {
+    loaded_bytes(checkpoint.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor.bytes())))
 }
 
 /// Bytes that loading takes: everything as stored, but the n-gram tables, which stay in their files (section 2.4).
@@ -35,7 +40,8 @@ pub(super) fn ring_bytes(config: &Config, kv: Precision) -> u64 {
     ((codes + scales) as u64).saturating_mul(config.window_size as u64).saturating_mul(rings)
 }
 
-fn available() -> Option<u64> {
+/// Bytes of memory that programs can still have, where the machine tells.
+pub(super) fn available() -> Option<u64> {
     parse_available(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 

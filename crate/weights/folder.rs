@@ -1,5 +1,6 @@
 //! A checkpoint's files, found by plain name.
 
+#[cfg(not(target_arch = "wasm32"))]
 use super::checksums::Checksums;
 use super::http::{HttpFolder, Timing};
 use super::source::{ByteSource, Files};

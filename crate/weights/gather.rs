@@ -8,7 +8,7 @@ use super::source::ByteSource;
 use crate::{Error, Result};
 
 /// Bytes between two tensors that are rather read and dropped than asked around: about what a request costs.
-const GAP: u64 = 64 << 10;
+const GAP: u64 = 256 << 10;
 
 /// The bytes of all `wanted` ranges, each a source's number and a range within it, in their order.
 ///

@@ -1,7 +1,7 @@
 //! From bytes to tensors: sources, safetensors headers, the shard index, the contract between config and files, and the tensors themselves.
 //!
 //! Reading order: [`source`] and [`folder`] (where bytes come from), [`http`] and `store` (servers, and what is kept of their files), [`header`] and [`index`] (what a checkpoint says it holds), [`contract`] and [`verdict`]
-//! (what the config says it must hold), [`checkpoint`] (all together, and the tensors as numbers), `gather` (many tensors in few reads), [`checksums`], [`engram`] (tables of the n-gram hash), [`tiny`] (writes small
+//! (what the config says it must hold), [`checkpoint`] (all together, and the tensors as numbers), `gather` (many tensors in few reads), [`needs`] (of a machine), [`checksums`], [`engram`] (tables of the n-gram hash), [`tiny`] (writes small
 //! checkpoints, and the one used when no model is given).
 
 pub mod checkpoint;
@@ -13,6 +13,7 @@ mod gather;
 pub mod header;
 pub mod http;
 pub mod index;
+pub mod needs;
 pub mod source;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod store;

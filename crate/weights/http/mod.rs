@@ -157,6 +157,7 @@ impl HttpFile {
     }
 
     /// What the server knows it by.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
