@@ -260,6 +260,7 @@ impl Reference {
                 observer.see(Tap::EngramRows, index, &shape, Values::I64(&shown));
             }
             let table = format!("layers.{index}.engram.embed");
+            self.checkpoint.announce_rows(&table, &ids).await?;
             let mut rows = Vec::with_capacity(ids.len() * config.engram_head_dim);
             for id in ids {
                 rows.extend(self.checkpoint.table_row(&table, id).await?);

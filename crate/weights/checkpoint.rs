@@ -11,6 +11,7 @@ use super::folder::Folder;
 use super::gather::read_together;
 use super::header::read_header;
 use super::http::{IN_FLIGHT, Timing, join};
+use super::rows::Rows;
 use super::index::{INDEX_FILE, SINGLE_FILE, ShardIndex};
 use super::source::{ByteSource, Files};
 use super::verdict::Verdict;
@@ -60,6 +61,8 @@ pub struct Checkpoint {
     tokenizer: Option<Vec<u8>>,
     /// Tensors that were read ahead, by their place in `tensors`, until they are asked for.
     ahead: Mutex<HashMap<usize, Vec<u8>>>,
+    /// Rows of tables that came from a server.
+    rows: Mutex<Rows>,
     /// Bytes of tensors that were given out.
     given: AtomicU64,
 }
@@ -123,8 +126,8 @@ impl Checkpoint {
             }
         };
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
-        let (ahead, given) = (Mutex::default(), AtomicU64::default());
-        let checkpoint = Checkpoint { config, engram, shards, tensors, tokenizer, ahead, given };
+        let (ahead, rows, given) = Default::default();
+        let checkpoint = Checkpoint { config, engram, shards, tensors, tokenizer, ahead, rows, given };
         let verdict = super::verdict::check(&checkpoint);
         Ok((checkpoint, verdict))
     }
@@ -243,6 +246,36 @@ impl Checkpoint {
         Ok(())
     }
 
+    /// Announces rows of the table `<prefix>.weight`, `<prefix>.scale`: from a server, those that are not in memory yet are read together.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::read_rows`].
+    pub async fn announce_rows(&self, prefix: &str, rows: &[u64]) -> Result<()> {
+        if !self.is_remote() {
+            return Ok(());
+        }
+        let mut lacking = Vec::new();
+        for name in [format!("{prefix}.weight"), format!("{prefix}.scale")] {
+            let place = self.place(&name).ok_or_else(|| Error::tensor(&name, "missing"))?;
+            let kept = self.rows();
+            lacking.extend(rows.iter().filter(|&&row| !kept.has(place, row)).map(|&row| (place, row)));
+        }
+        lacking.sort_unstable();
+        lacking.dedup();
+        let mut wanted = Vec::with_capacity(lacking.len());
+        for &(place, row) in &lacking {
+            wanted.push((self.tensors[place].file, self.row_range(&self.tensors[place], row, 1)?));
+        }
+        let bytes = read_together(&self.shards, &wanted).await?;
+        let mut kept = self.rows();
+        lacking.into_iter().zip(bytes).for_each(|((place, row), bytes)| kept.insert(place, row, bytes));
+        Ok(())
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn ahead(&self) -> MutexGuard<'_, HashMap<usize, Vec<u8>>> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,16 +285,27 @@ impl Checkpoint {
     /// # Errors
     /// [`Error::Tensor`] if there is none of that name or it has fewer rows, otherwise as [`ByteSource::read`].
     pub async fn read_rows(&self, name: &str, first_row: u64, n_rows: u64) -> Result<Vec<u8>> {
-        let info = self.info(name)?;
+        let place = self.place(name).ok_or_else(|| Error::tensor(name, "missing"))?;
+        let info = &self.tensors[place];
+        if n_rows == 1
+            && let Some(row) = self.rows().get(place, first_row)
+        {
+            return Ok(row.to_vec());
+        }
+        self.shards[info.file].read(self.row_range(info, first_row, n_rows)?).await
+    }
+
+    fn row_range(&self, info: &TensorInfo, first_row: u64, n_rows: u64) -> Result<Range<u64>> {
         let rows = info.shape.first().map_or(1, |&rows| rows as u64);
         let end = first_row.checked_add(n_rows).filter(|&end| end <= rows);
         let Some(end) = end else {
-            return Err(Error::tensor(name, format!("needed {n_rows} rows from row {first_row}, it has {rows}")));
+            let problem = format!("needed {n_rows} rows from row {first_row}, it has {rows}");
+            return Err(Error::tensor(&info.name, problem));
         };
         // Without rows there are no bytes either, so the quotient does not matter.
         let row_bytes = info.bytes() / rows.max(1);
         let start = info.range.start;
-        self.shards[info.file].read(start + first_row * row_bytes..start + end * row_bytes).await
+        Ok(start + first_row * row_bytes..start + end * row_bytes)
     }
 }
 

@@ -21,15 +21,17 @@ pub(super) async fn read_together(sources: &[ByteSource], wanted: &[(usize, Rang
     }
     let out = Mutex::new(out);
     let shared = &out;
-    let reads = pieces(sources, wanted).into_iter().map(|(file, piece)| async move {
-        let bytes = sources[file].read(piece.clone()).await?;
+    let runs = runs(sources, wanted);
+    let reads = runs.iter().flat_map(Run::pieces).map(|(run, piece)| async move {
+        let bytes = sources[run.file].read(piece.clone()).await?;
         let mut out = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((of, range), out) in wanted.iter().zip(out.iter_mut()) {
+        for &number in &run.wanted {
+            let range = &wanted[number].1;
             let overlap = range.start.max(piece.start)..range.end.min(piece.end);
-            if *of == file && overlap.start < overlap.end {
+            if overlap.start < overlap.end {
                 let from = (overlap.start - piece.start) as usize..(overlap.end - piece.start) as usize;
                 let to = (overlap.start - range.start) as usize..(overlap.end - range.start) as usize;
-                out[to].copy_from_slice(&bytes[from]);
+                out[number][to].copy_from_slice(&bytes[from]);
             }
         }
         Ok(())
@@ -53,26 +55,40 @@ fn zeroed(len: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is read: the wanted ranges, widened to each source's grain, joined where hardly anything lies between, cut to pieces.
-fn pieces(sources: &[ByteSource], wanted: &[(usize, Range<u64>)]) -> Vec<(usize, Range<u64>)> {
-    let widened = wanted.iter().filter(|(_, range)| range.start < range.end).map(|(file, range)| {
-        let (grain, len) = (sources[*file].grain().unwrap_or(1), sources[*file].len());
-        (*file, range.start / grain * grain..range.end.next_multiple_of(grain).min(len))
-    });
-    let mut sorted: Vec<(usize, Range<u64>)> = widened.collect();
-    sorted.sort_by_key(|(file, range)| (*file, range.start));
-    let mut runs: Vec<(usize, Range<u64>)> = Vec::new();
-    for (file, range) in sorted {
+/// Neighbours in one file.
+struct Run {
+    file: usize,
+    range: Range<u64>,
+    /// Which of the wanted ranges lie in it.
+    wanted: Vec<usize>,
+}
+
+impl Run {
+    /// What is read at once.
+    fn pieces(&self) -> impl Iterator<Item = (&Run, Range<u64>)> {
+        let starts = self.range.clone().step_by(PIECE as usize);
+        starts.map(move |start| (self, start..(start + PIECE).min(self.range.end)))
+    }
+}
+
+/// The wanted ranges, widened to each source's grain, joined where hardly anything lies between.
+fn runs(sources: &[ByteSource], wanted: &[(usize, Range<u64>)]) -> Vec<Run> {
+    let mut order: Vec<usize> = (0..wanted.len()).filter(|&number| !wanted[number].1.is_empty()).collect();
+    order.sort_by_key(|&number| (wanted[number].0, wanted[number].1.start));
+    let mut runs: Vec<Run> = Vec::new();
+    for number in order {
+        let (file, range) = (wanted[number].0, &wanted[number].1);
+        let (grain, len) = (sources[file].grain().unwrap_or(1), sources[file].len());
+        let range = range.start / grain * grain..range.end.next_multiple_of(grain).min(len);
         match runs.last_mut() {
-            Some((of, run)) if *of == file && range.start <= run.end + GAP => run.end = run.end.max(range.end),
-            _ => runs.push((file, range)),
+            Some(run) if run.file == file && range.start <= run.range.end + GAP => {
+                run.range.end = run.range.end.max(range.end);
+                run.wanted.push(number);
+            }
+            _ => runs.push(Run { file, range, wanted: vec![number] }),
         }
     }
-    let cut = |(file, run): (usize, Range<u64>)| {
-        let starts = run.clone().step_by(PIECE as usize);
-        starts.map(move |start| (file, start..(start + PIECE).min(run.end)))
-    };
-    runs.into_iter().flat_map(cut).collect()
+    runs
 }
 
 #[cfg(test)]
@@ -91,7 +107,10 @@ mod tests {
         let wanted =
             [(0, 5..10), (1, 0..4), (0, 10..20), (0, 20 + GAP..30 + GAP), (0, mib..10 * mib), (0, 7..7), (0, 0..5)];
         let expected = [(0, 0..30 + GAP), (0, mib..9 * mib), (0, 9 * mib..10 * mib), (1, 0..4)];
-        assert_eq!(pieces(&sources, &wanted), expected);
+        let runs = runs(&sources, &wanted);
+        let pieces: Vec<_> = runs.iter().flat_map(Run::pieces).map(|(run, piece)| (run.file, piece)).collect();
+        assert_eq!(pieces, expected);
+        assert_eq!(runs[0].wanted, [6, 0, 2, 3]);
     }
 
     #[test]

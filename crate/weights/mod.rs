@@ -14,6 +14,7 @@ pub mod header;
 pub mod http;
 pub mod index;
 pub mod needs;
+mod rows;
 pub mod source;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod store;
