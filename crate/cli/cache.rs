@@ -44,7 +44,10 @@ impl CacheArgs {
             return Ok(None);
         }
         let Some(root) = self.cache.clone().or_else(default_root) else {
-            console.notice("không có thư mục để lưu: đọc từ máy chủ mỗi lần", "no folder to keep things in: reading from the server");
+            console.notice(
+                "không có thư mục để lưu: đọc từ máy chủ mỗi lần",
+                "no folder to keep things in: reading from the server",
+            );
             return Ok(None);
         };
         match Store::open(root, self.cache_limit.unwrap_or(u64::MAX), listener(console)) {

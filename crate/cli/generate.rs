@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::generate::{Answer, Finish, Limits, Picture, Sampler, Sampling, Session, prompt};
 use crate::image;
 use crate::model::Prefill;
+use crate::model::slots::SlotUse;
 use crate::numerics::precision::Precision;
 use crate::text::prompt::{Message, Mode, Part, Piece, Role, SpecialIds, render};
 use crate::text::{StopStrings, Tokenizer};
@@ -79,6 +80,9 @@ pub(super) struct GenerateArgs {
     /// List the adapters, as `flash890 devices` does, and do nothing else.
     #[arg(long)]
     list_devices: bool,
+    /// Keep room for this share of the routed experts only and read them as the router asks; on the CPU. The answer is the same.
+    #[arg(long, value_name = "PERCENT", value_parser = options::percent)]
+    expert_budget: Option<f64>,
     /// Roundings between operations.
     #[arg(long, value_enum, default_value = "f32")]
     numerics: Rounding,
@@ -99,6 +103,9 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
         return Ok(true);
     }
     args.adapter.check(args.backend)?;
+    if args.expert_budget.is_some() && args.backend == Backend::Gpu {
+        return Err(Error::Usage("--expert-budget is for the CPU: on a GPU all experts lie in its memory".into()));
+    }
     let mut sampler = Sampler::new(args.sampling())?;
     StopStrings::new(&args.stop)?;
     let text = read_prompt(&args.prompt)?;
@@ -109,7 +116,13 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     let pictures = args.image.iter().map(|path| picture(path, &config)).collect::<Result<Vec<_>>>()?;
     let pieces = args.pieces(&text, &tokenizer, &config)?;
     let context = Context::new(&config, args.numerics.into(), args.kv.into());
-    let engine = args.adapter.load(args.backend, &checkpoint, context, console)?;
+    let (engine, slots) = match args.expert_budget {
+        Some(percent) => {
+            let (model, slots) = model::load_slotted(&checkpoint, context, percent, console)?;
+            (Arc::new(model).into(), Some(slots))
+        }
+        None => (args.adapter.load(args.backend, &checkpoint, context, console)?, None),
+    };
     let mut session = Session::new(engine, tokenizer)?;
 
     let begin = Instant::now();
@@ -137,6 +150,9 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     }
     console.print(&if args.json { args.report(&answer, &session) } else { "\n".into() })?;
     args.statistics(&answer, &session, console);
+    if let Some(slots) = slots {
+        slot_statistics(&slots.usage(), console);
+    }
     Ok(true)
 }
 
@@ -222,6 +238,16 @@ impl GenerateArgs {
             ),
         );
     }
+}
+
+/// How often an expert was there, and how quickly the others came.
+fn slot_statistics(used: &SlotUse, console: &Console) {
+    let hits = 100.0 * used.hit_rate().unwrap_or(0.0);
+    let (bytes, rate) = (size(used.bytes), used.rate().unwrap_or(0.0) / 1e9);
+    console.notice(
+        format!("chuyên gia: {hits:.1} % có sẵn, đã đọc {bytes}, {rate:.2} GB/s"),
+        format!("experts: {hits:.1} % were there, {bytes} read, {rate:.2} GB/s"),
+    );
 }
 
 /// Vietnamese and English.

@@ -10,7 +10,14 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::DoesNotFit`] if weights and window rings need more than the machine has free. Where the machine does not tell, nothing is refused.
 pub(super) fn check(checkpoint: &Checkpoint, kv: Precision) -> Result<()> {
-    let weights = loaded(checkpoint);
+    check_bytes(loaded(checkpoint), checkpoint, kv)
+}
+
+/// [`check`] for a run that holds `weights` bytes of weights.
+///
+/// # Errors
+/// [`Error::DoesNotFit`].
+pub(super) fn check_bytes(weights: u64, checkpoint: &Checkpoint, kv: Precision) -> Result<()> {
     let needed = weights.saturating_add(ring_bytes(&checkpoint.config, kv));
     match available() {
         Some(available) if needed > available => Err(Error::DoesNotFit {
@@ -25,6 +32,12 @@ pub(super) fn check(checkpoint: &Checkpoint, kv: Precision) -> Result<()> {
 /// Bytes of a checkpoint that loading takes.
 pub(super) fn loaded(checkpoint: &Checkpoint) -> u64 {
     loaded_bytes(checkpoint.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor.bytes())))
+}
+
+/// Bytes of the routed experts of the backbone.
+pub(super) fn routed_experts(checkpoint: &Checkpoint) -> u64 {
+    let is_routed = |name: &str| name.starts_with("layers.") && name.contains(".ffn.experts.");
+    checkpoint.tensors().iter().filter(|tensor| is_routed(&tensor.name)).map(|tensor| tensor.bytes()).sum()
 }
 
 /// Bytes that loading takes: everything as stored, but the n-gram tables, which stay in their files (section 2.4).

@@ -8,9 +8,11 @@ use crate::blocks::context::Context;
 use crate::error::Result;
 use crate::model::Reference;
 use crate::model::load::Progress;
+use crate::model::slots::Slots;
 use crate::weights::{Checkpoint, tiny};
 use pollster::block_on;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Opens a checkpoint, or the built-in lab checkpoint.
 ///
@@ -29,7 +31,10 @@ pub(super) fn open(place: Option<&Place>, cache: &CacheArgs, console: &Console) 
     };
     if checkpoint.is_remote() {
         let bytes = size(memory::loaded(&checkpoint));
-        console.notice(format!("đọc {bytes} từ máy chủ hoặc bộ nhớ đệm"), format!("reading {bytes} from the server or the cache"));
+        console.notice(
+            format!("đọc {bytes} từ máy chủ hoặc bộ nhớ đệm"),
+            format!("reading {bytes} from the server or the cache"),
+        );
     }
     Ok(Arc::new(checkpoint))
 }
@@ -41,6 +46,35 @@ pub(super) fn open(place: Option<&Place>, cache: &CacheArgs, console: &Console) 
 pub(super) fn load(checkpoint: &Arc<Checkpoint>, context: Context, console: &Console) -> Result<Reference> {
     memory::check(checkpoint, context.kv)?;
     with_bar(checkpoint, console, |progress| block_on(Reference::load_with(checkpoint.clone(), context, progress)))
+}
+
+/// Loads all but the routed experts, which come to slots for `percent` of them as the router asks; if that fits, with a bar.
+///
+/// # Errors
+/// As [`load`].
+pub(super) fn load_slotted(
+    checkpoint: &Arc<Checkpoint>,
+    context: Context,
+    percent: f64,
+    console: &Console,
+) -> Result<(Reference, Arc<Slots>)> {
+    let config = &checkpoint.config;
+    let all = config.n_layers * config.n_routed_experts;
+    let count = ((percent / 100.0 * all as f64).ceil() as usize).clamp(1, all.max(1));
+    let experts = memory::routed_experts(checkpoint);
+    let held = experts / all.max(1) as u64 * count as u64;
+    memory::check_bytes(memory::loaded(checkpoint) - experts + held, checkpoint, context.kv)?;
+    let (kept, rest, of) = (size(held), size(experts), all);
+    console.notice(
+        format!("chuyên gia: {count} chỗ cho {of} ({kept} của {rest}), đọc khi bộ định tuyến cần"),
+        format!("experts: {count} slots for {of} ({kept} of {rest}), read as the router asks"),
+    );
+    let begin = Instant::now();
+    let slots = Arc::new(Slots::new(count, Box::new(move || begin.elapsed().as_secs_f64())));
+    let model = with_bar(checkpoint, console, |progress| {
+        block_on(Reference::load_slotted(checkpoint.clone(), context, Some(slots.clone()), progress))
+    })?;
+    Ok((model, slots))
 }
 
 /// Loads something with a bar that counts bytes.

@@ -140,18 +140,29 @@ impl Plan {
             let _ = writeln!(out, "{label:<22} {value}");
         };
         let tensors = grouped(self.tensors);
-        line(pick("mô hình", "checkpoint"), format!("{tensors} tensors, {} ({})", grouped(self.bytes), size(self.bytes)));
+        line(
+            pick("mô hình", "checkpoint"),
+            format!("{tensors} tensors, {} ({})", grouped(self.bytes), size(self.bytes)),
+        );
         let good = pick("mọi tensor đúng như config.json yêu cầu", "every tensor is as config.json asks for");
-        let bad = |count: usize| pick("tensor thiếu hoặc sai: ", "tensors missing or unfit: ").to_string() + &count.to_string();
-        line(pick("kiểm tra", "contract"), match self.verdict.differences.len() {
-            0 => good.into(),
-            count => bad(count),
-        });
+        let bad = |count: usize| {
+            pick("tensor thiếu hoặc sai: ", "tensors missing or unfit: ").to_string() + &count.to_string()
+        };
+        line(
+            pick("kiểm tra", "contract"),
+            match self.verdict.differences.len() {
+                0 => good.into(),
+                count => bad(count),
+            },
+        );
         if let Some(asked) = self.asked {
             line(pick("đã tải để xem", "read for this"), size(asked));
         }
         let (loaded, experts) = (size(needs.loaded()), size(needs.experts));
-        line(pick("nằm trong bộ nhớ", "held in memory"), format!("{loaded}, {experts} {}", pick("là chuyên gia", "of it experts")));
+        line(
+            pick("nằm trong bộ nhớ", "held in memory"),
+            format!("{loaded}, {experts} {}", pick("là chuyên gia", "of it experts")),
+        );
         let (tables, rows) = (size(needs.tables), grouped(token.table_rows));
         let streamed = pick("byte mỗi token, đọc khi cần", "bytes per token, read as needed");
         line(pick("bảng n-gram", "n-gram tables"), format!("{tables}; {rows} {streamed}"));
@@ -173,11 +184,18 @@ impl Plan {
             line(pick("lưu được trên đĩa", "kept on disk"), format!("{room} / {of}"));
         }
         let (memory_rate, source_rate) = (self.memory_rate / 1e9, self.source_rate / 1e9);
-        let measured = format!("{} {memory_rate:.1} GB/s, {} {source_rate:.2} GB/s", pick("bộ nhớ", "memory"), pick("nguồn", "source"));
+        let measured = format!(
+            "{} {memory_rate:.1} GB/s, {} {source_rate:.2} GB/s",
+            pick("bộ nhớ", "memory"),
+            pick("nguồn", "source")
+        );
         line(pick("đo được", "measured"), measured);
         line(pick("thời gian nạp", "loading"), format!("{:.1} s", self.load_seconds()));
         let rate = format!("{:.2} token/s", self.at_most());
-        line(pick("tốc độ tối đa", "at most"), format!("{rate} {}", pick("(chỉ tính đọc trọng số)", "(reading weights alone)")));
+        line(
+            pick("tốc độ tối đa", "at most"),
+            format!("{rate} {}", pick("(chỉ tính đọc trọng số)", "(reading weights alone)")),
+        );
         out
     }
 

@@ -4,6 +4,7 @@ pub mod engine;
 pub mod gpu;
 pub mod load;
 pub mod reference;
+pub mod slots;
 mod step;
 
 pub use engine::{Engine, EngineState};

@@ -11,8 +11,8 @@ use super::folder::Folder;
 use super::gather::read_together;
 use super::header::read_header;
 use super::http::{IN_FLIGHT, Timing, join};
-use super::rows::Rows;
 use super::index::{INDEX_FILE, SINGLE_FILE, ShardIndex};
+use super::rows::Rows;
 use super::source::{ByteSource, Files};
 use super::verdict::Verdict;
 use crate::config::Config;
@@ -220,15 +220,33 @@ impl Checkpoint {
         if !self.is_remote() {
             return Ok(());
         }
-        let first = self.tensors.partition_point(|tensor| tensor.name.as_str() < prefix);
-        let begins = |&at: &usize| self.tensors[at].name.starts_with(prefix);
-        let places: Vec<usize> = (first..self.tensors.len())
-            .take_while(begins)
-            .filter(|&at| !self.tensors[at].name.contains(".engram.embed."))
-            .collect();
+        let places = self.places(prefix);
         if places.iter().map(|&at| self.tensors[at].bytes()).sum::<u64>() > MAX_AHEAD {
             return Ok(());
         }
+        self.read_ahead(places).await
+    }
+
+    /// [`Checkpoint::announce`] for several prefixes at once, however many bytes they are: the caller has memory for all of them.
+    ///
+    /// # Errors
+    /// As [`ByteSource::read`].
+    pub async fn announce_all(&self, prefixes: &[String]) -> Result<()> {
+        if !self.is_remote() {
+            return Ok(());
+        }
+        self.read_ahead(prefixes.iter().flat_map(|prefix| self.places(prefix)).collect()).await
+    }
+
+    /// Places of the tensors whose names begin with `prefix`, n-gram tables excepted.
+    fn places(&self, prefix: &str) -> Vec<usize> {
+        let first = self.tensors.partition_point(|tensor| tensor.name.as_str() < prefix);
+        let begins = |&at: &usize| self.tensors[at].name.starts_with(prefix);
+        let is_table = |at: usize| self.tensors[at].name.contains(".engram.embed.");
+        (first..self.tensors.len()).take_while(begins).filter(|&at| !is_table(at)).collect()
+    }
+
+    async fn read_ahead(&self, places: Vec<usize>) -> Result<()> {
         let lacking: Vec<usize> = {
             let ahead = self.ahead();
             places.into_iter().filter(|at| !ahead.contains_key(at)).collect()
@@ -315,7 +333,8 @@ async fn read_shards(folder: &Folder, index: &ShardIndex) -> Result<(Vec<ByteSou
     let opened = Mutex::new(Vec::with_capacity(index.shards.len()));
     let (opened_by_all, wrong_by_all) = (&opened, &wrong);
     let reads = index.shards.iter().enumerate().map(|(number, name)| async move {
-        let source = folder.open(name).await?.ok_or_else(|| wrong_by_all(format!("names {name}, which is not there")))?;
+        let source =
+            folder.open(name).await?.ok_or_else(|| wrong_by_all(format!("names {name}, which is not there")))?;
         let tensors = read_shard(&source, number).await?;
         opened_by_all.lock().unwrap_or_else(PoisonError::into_inner).push((number, source, tensors));
         Ok(())

@@ -20,13 +20,13 @@ fn flash890(cache: &std::path::Path, args: &[&str]) -> Command {
     command
 }
 
-struct Run {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-fn run(cache: &std::path::Path, args: &[&str]) -> Run {
+pub(crate) fn run(cache: &std::path::Path, args: &[&str]) -> Run {
     let output = flash890(cache, args).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let run = Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) };
@@ -34,7 +34,7 @@ fn run(cache: &std::path::Path, args: &[&str]) -> Run {
     run
 }
 
-fn json(run: &Run) -> Value {
+pub(crate) fn json(run: &Run) -> Value {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     serde_json::from_str(&run.stdout).unwrap()
 }
@@ -70,7 +70,28 @@ fn greedy_ids_are_those_from_disk_with_and_without_a_store() {
     // The second run asks for the documents and for the beginning of each shard, and for no weight.
     let asked_again = server.seen();
     assert!(asked_again.len() < asked, "{asked_again:?}");
-    assert!(asked_again.iter().filter_map(|seen| seen.range.as_ref()).all(|range| range.start == 0 && range.end <= 1 << 14));
+    assert!(
+        asked_again.iter().filter_map(|seen| seen.range.as_ref()).all(|range| range.start == 0 && range.end <= 1 << 14)
+    );
+}
+
+/// Slots change when bytes are read, and no token: from one slot in all to one for every expert, from disk and from a server.
+#[test]
+fn an_expert_budget_changes_no_token() {
+    let cache = tempfile::tempdir().unwrap();
+    let t12 = golden("t12");
+    let server = Server::new(files("t12"));
+    let disk = json(&generate(cache.path(), t12.to_str().unwrap(), &[]));
+    for (place, percent) in
+        [(t12.to_str().unwrap(), "0.01"), (t12.to_str().unwrap(), "10"), (&server.url(), "10"), (&server.url(), "100")]
+    {
+        let run = generate(cache.path(), place, &["--expert-budget", percent, "--no-cache"]);
+        assert_eq!(json(&run)["ids"], disk["ids"], "{place} {percent}");
+        assert!(run.stderr.contains("% were there, ") && run.stderr.contains(" GB/s"), "{}", run.stderr);
+    }
+    for wrong in ["0", "101", "x"] {
+        assert_eq!(generate(cache.path(), t12.to_str().unwrap(), &["--expert-budget", wrong]).code, Some(2));
+    }
 }
 
 #[test]
@@ -100,17 +121,15 @@ fn other_commands_take_an_address() {
 #[test]
 fn verify_finds_a_wrong_bit_on_disk_and_on_the_way() {
     let cache = tempfile::tempdir().unwrap();
-    let server = Server::new(with_checksums(files("t12")));
+    let server = Server::new(with_checksums(large()));
     let url = server.url();
-    server.fail(SHARD, 1, 1, Fault::Corrupt);
+    server.fail("model-00002", 1 << 20, 1, Fault::Corrupt);
+    // Nothing but the checksum can notice a bit that was wrong on the way.
     let wrong = run(cache.path(), &["verify", &url]);
-    // The first megabyte of the shard came with a wrong bit: nothing else can notice.
-    server.heal();
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(4), ""), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("model-00002-of-00002.safetensors has SHA-256"), "{}", wrong.stderr);
+    // What is kept of that file is gone, and the next run fetches it again.
     let again = run(cache.path(), &["verify", &url]);
-    if wrong.code != Some(0) {
-        assert_eq!(wrong.code, Some(4), "{}", wrong.stderr);
-        assert!(wrong.stderr.contains(SHARD), "{}", wrong.stderr);
-    }
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert!(again.stdout.starts_with("good: "), "{}", again.stdout);
 
@@ -128,6 +147,29 @@ fn verify_finds_a_wrong_bit_on_disk_and_on_the_way() {
     let without = run(cache.path(), &["verify", golden("t12").to_str().unwrap()]);
     assert_eq!(without.code, Some(0));
     assert!(without.stderr.contains("no checksums.json"), "{}", without.stderr);
+}
+
+#[test]
+fn plan_says_what_is_needed_and_what_there_is() {
+    let cache = tempfile::tempdir().unwrap();
+    let t12 = golden("t12");
+    let server = Server::new(files("t12"));
+    for place in [t12.to_str().unwrap(), &server.url()] {
+        let plan = json(&run(cache.path(), &["plan", place, "--json"]));
+        assert_eq!((&plan["fits_memory"], &plan["contract"]["good"]), (&true.into(), &true.into()));
+        assert!(plan["bytes_per_token"]["total"].as_u64() < plan["needs"]["loaded_bytes"].as_u64());
+        assert!(plan["memory_bytes_per_second"].as_f64() > Some(1e8));
+        assert!(plan["source_bytes_per_second"].as_f64() > Some(1e5));
+        let none = run(cache.path(), &["plan", place, "--memory", "0.0001"]);
+        assert_eq!(none.code, Some(3), "{}", none.stderr);
+        assert!(none.stdout.contains("does not fit") && none.stderr.contains("available: 100.0 kB"), "{}", none.stderr);
+    }
+    let mut wrong = files("t12");
+    let config = String::from_utf8(wrong["config.json"].to_vec()).unwrap();
+    let wider = config.replacen("\"moe_intermediate_size\": 32", "\"moe_intermediate_size\": 64", 1);
+    assert_ne!(wider, config);
+    wrong.insert("config.json".into(), wider.into_bytes().into());
+    assert_eq!(run(cache.path(), &["plan", &Server::new(wrong).url()]).code, Some(4));
 }
 
 #[test]
@@ -199,7 +241,8 @@ fn a_damaged_chunk_is_fetched_again() {
     std::fs::write(&data, bytes).unwrap();
     server.seen();
     assert_eq!(run(cache.path(), &["verify", &server.url()]).code, Some(0));
-    let asked: Vec<_> = server.seen().into_iter().filter_map(|seen| seen.range).filter(|range| range.start > 0).collect();
+    let asked: Vec<_> =
+        server.seen().into_iter().filter_map(|seen| seen.range).filter(|range| range.start > 0).collect();
     assert_eq!(asked, [2 << 20..3 << 20]);
 }
 
@@ -225,7 +268,8 @@ fn a_killed_download_goes_on() {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        let mut child = flash890(cache.path(), &["verify", &url]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child =
+            flash890(cache.path(), &["verify", &url]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_millis(5 + random % 90);
         while Instant::now() < end && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
@@ -246,9 +290,12 @@ fn a_killed_download_goes_on() {
     server.seen();
     let done = run(cache.path(), &["verify", &url]);
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let shards: u64 = files.iter().filter(|(name, _)| name.ends_with(".safetensors")).map(|(_, bytes)| bytes.len() as u64).sum();
-    let ranges = server.seen().into_iter().filter(|seen| seen.file.ends_with(".safetensors")).filter_map(|seen| seen.range);
-    let fetched: u64 = ranges.filter(|range| range.start > 0 || range.end > 1 << 14).map(|range| range.end - range.start).sum();
+    let shards: u64 =
+        files.iter().filter(|(name, _)| name.ends_with(".safetensors")).map(|(_, bytes)| bytes.len() as u64).sum();
+    let ranges =
+        server.seen().into_iter().filter(|seen| seen.file.ends_with(".safetensors")).filter_map(|seen| seen.range);
+    let fetched: u64 =
+        ranges.filter(|range| range.start > 0 || range.end > 1 << 14).map(|range| range.end - range.start).sum();
     assert!(fetched <= shards - kept.min(shards) + (1 << 20), "{fetched} fetched, {kept} of {shards} were kept");
     check_store(cache.path(), &files);
 }

@@ -2,6 +2,7 @@
 
 mod commands;
 mod faults;
+mod released;
 mod server;
 
 use flash890::weights::Files;

@@ -126,11 +126,6 @@ impl Server {
         self.state.rules.lock().unwrap().push(Rule { file: file.into(), from, times, fault });
     }
 
-    /// Everything goes well from now on.
-    pub(crate) fn heal(&self) {
-        self.state.rules.lock().unwrap().clear();
-    }
-
     /// Slows bodies down by a pause after every 64 KiB.
     pub(crate) fn drip(&self, pause: Duration) {
         *self.state.drip.lock().unwrap() = pause;
@@ -223,7 +218,8 @@ impl State {
             _ => {}
         }
         let total = if fault == Some(Fault::OtherTotal) { len + 1 } else { len };
-        let mut head = String::from(if range.is_some() { "HTTP/1.1 206 Partial Content\r\n" } else { "HTTP/1.1 200 OK\r\n" });
+        let mut head =
+            String::from(if range.is_some() { "HTTP/1.1 206 Partial Content\r\n" } else { "HTTP/1.1 200 OK\r\n" });
         if range.is_some() && fault != Some(Fault::NoContentRange) {
             head += &format!("Content-Range: bytes {}-{}/{total}\r\n", sent.start, sent.end - 1);
         }

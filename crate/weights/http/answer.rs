@@ -134,10 +134,8 @@ fn is_page(head: &Head) -> bool {
 /// Content-Range must say exactly what was asked for: a 206 alone says little (field experience: shifted and short answers with status 206).
 fn admit_range(head: &Head, asked: Range<u64>, len: Option<u64>) -> Result<Admitted, HttpFault> {
     let shown = len.map_or("*".into(), |len| len.to_string());
-    let other = |found: String| HttpFault::OtherRange {
-        needed: format!("{}-{}/{shown}", asked.start, asked.end - 1),
-        found,
-    };
+    let other =
+        |found: String| HttpFault::OtherRange { needed: format!("{}-{}/{shown}", asked.start, asked.end - 1), found };
     let said = head.content_range.as_deref();
     let (found, total) = said.and_then(parse_content_range).ok_or_else(|| {
         let absent = "no Content-Range (a server of another origin must expose this header)";

@@ -10,7 +10,10 @@ use crate::error::Result;
 ///
 /// # Errors
 /// That of the first future that fails.
-pub(crate) async fn join<F: Future<Output = Result<()>>>(futures: impl IntoIterator<Item = F>, most: usize) -> Result<()> {
+pub(crate) async fn join<F: Future<Output = Result<()>>>(
+    futures: impl IntoIterator<Item = F>,
+    most: usize,
+) -> Result<()> {
     let mut waiting = futures.into_iter();
     let mut active: Vec<Pin<Box<F>>> = waiting.by_ref().take(most.max(1)).map(Box::pin).collect();
     poll_fn(move |cx| {

@@ -1,6 +1,6 @@
 //! Files on a web server, read by ranges.
 //!
-//! Any static server that answers ranges will do. An answer is believed only if it says exactly what was asked for ([`answer`]): status 206,
+//! Any static server that answers ranges will do. An answer is believed only if it says exactly what was asked for: status 206,
 //! the range, the length of the file and its ETag. What passes by itself (a broken connection, a status 5xx) is tried again with growing
 //! pauses; nothing else is. Pieces have at most [`PIECE`] bytes, and at most [`IN_FLIGHT`] requests run at once.
 
@@ -123,7 +123,11 @@ impl HttpFolder {
         self.received.fetch_add(reply.body.len() as u64, Relaxed);
         let needed = BEGINNING;
         // An admitted beginning has its length from Content-Range.
-        let len = reply.len.ok_or(Error::Http { url: url.clone(), offset: 0, fault: HttpFault::Length { needed, found: 0 } })?;
+        let len = reply.len.ok_or(Error::Http {
+            url: url.clone(),
+            offset: 0,
+            fault: HttpFault::Length { needed, found: 0 },
+        })?;
         let beginning = Mutex::new(reply.body);
         Ok(Some(HttpFile { url, len, identity: reply.identity, beginning, folder: self.clone() }))
     }

@@ -137,9 +137,8 @@ impl Kept {
     /// `None` if another process has it.
     fn open(folder: &Path, about: &About) -> std::io::Result<Option<Kept>> {
         std::fs::create_dir_all(folder)?;
-        let open = |name: &str| {
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(folder.join(name))
-        };
+        let open =
+            |name: &str| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(folder.join(name));
         let (mut journal, data) = (open("journal")?, open("data")?);
         match journal.try_lock() {
             Ok(()) => {}
@@ -167,8 +166,7 @@ impl Kept {
             Chunk::Good => read_exact_at(&self.data, out, start).is_ok(),
             Chunk::Noted(hash) => {
                 let mut whole = vec![0; (chunk.end - chunk.start) as usize];
-                let good =
-                    read_exact_at(&self.data, &mut whole, chunk.start).is_ok() && journal::hash(&whole) == hash;
+                let good = read_exact_at(&self.data, &mut whole, chunk.start).is_ok() && journal::hash(&whole) == hash;
                 if good {
                     let from = (start - chunk.start) as usize;
                     out.copy_from_slice(&whole[from..from + out.len()]);

@@ -3,7 +3,7 @@
 //! ```text
 //! <root>/<model>/<file>/about.json      address, file, ETag, length, checksum: what this is a copy of
 //!                       data            the chunks, in their places; the rest is a hole
-//!                       journal         which chunks are there, with hashes (see [`journal`])
+//!                       journal         which chunks are there, with hashes
 //! ```
 //!
 //! Names of folders are hashes of what they hold, so that a new revision never meets the chunks of an old one. The old one is removed.
@@ -139,7 +139,13 @@ impl Store {
     }
 
     /// A file of a server with what is kept of it; what is kept of its other revisions is removed.
-    pub(crate) fn file(self: &Arc<Self>, origin: HttpFile, model: &str, name: &str, sha256: Option<String>) -> StoredFile {
+    pub(crate) fn file(
+        self: &Arc<Self>,
+        origin: HttpFile,
+        model: &str,
+        name: &str,
+        sha256: Option<String>,
+    ) -> StoredFile {
         let (tag, len) = (origin.identity().tag().to_string(), origin.len());
         let about = About { model: model.into(), file: name.into(), tag, len, sha256 };
         let folder = about.folder(&self.root);
@@ -177,7 +183,8 @@ pub fn list(root: &Path) -> Result<Vec<Entry>> {
         let Some(about) = About::read(&folder) else { continue };
         let journal = std::fs::read(folder.join("journal")).unwrap_or_default();
         let chunks = journal::read(&journal, about.len).into_iter().enumerate();
-        let bytes = chunks.filter(|(_, hash)| hash.is_some()).map(|(number, _)| journal::chunk_len(number as u64, about.len));
+        let bytes =
+            chunks.filter(|(_, hash)| hash.is_some()).map(|(number, _)| journal::chunk_len(number as u64, about.len));
         entries.push(Entry { bytes: bytes.sum(), about, folder });
     }
     entries.sort_by(|a, b| (&a.about.model, &a.about.file).cmp(&(&b.about.model, &b.about.file)));
@@ -221,7 +228,8 @@ fn folders(root: &Path) -> Result<Vec<PathBuf>> {
     for entry in entries {
         let entry = entry.map_err(io)?;
         let name = entry.file_name();
-        let is_key = name.to_str().is_some_and(|name| name.len() == KEY_DIGITS && name.bytes().all(|b| b.is_ascii_hexdigit()));
+        let is_key =
+            name.to_str().is_some_and(|name| name.len() == KEY_DIGITS && name.bytes().all(|b| b.is_ascii_hexdigit()));
         if is_key && entry.path().is_dir() {
             folders.push(entry.path());
         }
