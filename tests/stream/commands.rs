@@ -13,7 +13,7 @@ use crate::{files, golden};
 const SHARD: &str = "model-00002-of-00003.safetensors";
 
 /// The program in English, with a cache folder of its own.
-fn flash890(cache: &std::path::Path, args: &[&str]) -> Command {
+pub(crate) fn flash890(cache: &std::path::Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flash890"));
     command.args(args).env("LC_ALL", "C").env("XDG_CACHE_HOME", cache).env("LOCALAPPDATA", cache).env("HOME", cache);
     command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR")).stdin(Stdio::null());
@@ -243,7 +243,7 @@ fn a_damaged_chunk_is_fetched_again() {
     assert_eq!(run(cache.path(), &["verify", &server.url()]).code, Some(0));
     let asked: Vec<_> =
         server.seen().into_iter().filter_map(|seen| seen.range).filter(|range| range.start > 0).collect();
-    assert_eq!(asked, [2 << 20..3 << 20]);
+    assert!(matches!(asked.as_slice(), [chunk] if *chunk == (2 << 20..3 << 20)), "{asked:?}");
 }
 
 /// The lab model in two shards, about 10 MB: files of several chunks.

@@ -187,7 +187,10 @@ impl State {
         let page = "<!doctype html><title>Sign in</title>";
         match &fault {
             Some(Fault::Delay(time)) => std::thread::sleep(*time),
-            Some(Fault::Silent(time)) => return Ok(std::thread::sleep(*time)),
+            Some(Fault::Silent(time)) => {
+                std::thread::sleep(*time);
+                return Ok(());
+            }
             Some(Fault::Hangup) => return Ok(()),
             Some(Fault::Redirect(to)) => {
                 return write!(stream, "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n{close}\r\n");
