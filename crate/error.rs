@@ -21,6 +21,17 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A server did not give the bytes that were asked for.
+    #[error("{url}: at byte {offset}: {fault}")]
+    Http {
+        /// The address.
+        url: String,
+        /// First byte of the request.
+        offset: u64,
+        /// What went wrong.
+        #[source]
+        fault: HttpFault,
+    },
     /// A JSON document is not JSON, or not of the expected form.
     #[error("{file}: not valid JSON for {what}: {problem}")]
     Json {
@@ -125,6 +136,7 @@ impl Error {
         match self {
             Error::Usage(_) => 2,
             Error::DoesNotFit { .. } => 3,
+            Error::Http { fault, .. } if fault.is_untrue() => 4,
             Error::Integrity(_) | Error::Header { .. } | Error::Index { .. } | Error::NotFinite { .. } => 4,
             _ => 1,
         }
@@ -153,5 +165,68 @@ impl Error {
     /// Shorthand for [`Error::Tensor`].
     pub fn tensor(name: impl Into<String>, problem: impl Into<String>) -> Self {
         Error::Tensor { name: name.into(), problem: problem.into() }
+    }
+}
+
+/// One way an answer of a server can be wrong. Nothing of such an answer is used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum HttpFault {
+    /// No connection, or it broke, or it was silent for too long. Worth another try.
+    #[error("network: {0}")]
+    Network(String),
+    /// A status that is neither success nor what was asked for.
+    #[error("the server answered with status {0}")]
+    Status(u16),
+    /// A request for a range was answered with the whole file.
+    #[error("asked for a range, the server answered with status 200 and the whole file; it has to support ranges")]
+    WholeFile,
+    /// The range of the answer is not the one asked for, or the file is no longer as long as it was.
+    #[error("asked for bytes {needed}, the answer says it has {found}")]
+    OtherRange {
+        /// The range asked for, and the length where it is known: `0-7/100`.
+        needed: String,
+        /// Content-Range or Content-Length of the answer.
+        found: String,
+    },
+    /// A part of a compressed file is not a part of the file.
+    #[error("the answer is compressed ({0}); needed the bytes as they are")]
+    Compressed(String),
+    /// A page for people, such as a login, where bytes were asked for.
+    #[error("needed a file, the answer is a web page (text/html)")]
+    WebPage,
+    /// The file is not the one whose beginning was read.
+    #[error("the file changed while it was read: it was {before}, it is {after}")]
+    Changed {
+        /// ETag or date of the first answer.
+        before: String,
+        /// That of this one.
+        after: String,
+    },
+    /// The body ended early or went on. Worth another try.
+    #[error("needed {needed} bytes, {found} came")]
+    Length {
+        /// Bytes that the answer announced.
+        needed: u64,
+        /// Bytes that came.
+        found: u64,
+    },
+    /// The file has more bytes than anyone should need.
+    #[error("needed at most {most} bytes, the file has more")]
+    TooLong {
+        /// The limit.
+        most: u64,
+    },
+}
+
+impl HttpFault {
+    /// Whether the same request may succeed later. What the client did wrong (4xx) stays wrong.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, HttpFault::Network(_) | HttpFault::Length { .. } | HttpFault::Status(500..=599))
+    }
+
+    /// Whether there was an answer and it cannot be believed, as opposed to none.
+    pub fn is_untrue(&self) -> bool {
+        !matches!(self, HttpFault::Network(_) | HttpFault::Status(_))
     }
 }

@@ -17,6 +17,7 @@ use super::mistake::Mistake;
 use crate::image::TokenType;
 use crate::numerics::linear::Matrix;
 use crate::numerics::ops::{silu, softplus, top_k};
+use std::borrow::Cow;
 
 /// One expert.
 #[derive(Debug, Clone)]
@@ -29,6 +30,13 @@ pub struct Expert {
     pub w3: Matrix,
 }
 
+impl Expert {
+    /// Stored bytes.
+    pub fn bytes(&self) -> usize {
+        self.w1.bytes() + self.w2.bytes() + self.w3.bytes()
+    }
+}
+
 /// Weights of one layer's mixture.
 #[derive(Debug, Clone)]
 pub struct Weights {
@@ -38,7 +46,7 @@ pub struct Weights {
     pub bias: Vec<f32>,
     /// Selection bias for image tokens `[experts]`.
     pub bias_vl: Vec<f32>,
-    /// Routed experts.
+    /// Routed experts; none if they are brought one by one as they are needed.
     pub experts: Vec<Expert>,
     /// The shared expert.
     pub shared: Expert,
@@ -106,29 +114,66 @@ fn expert(context: &Context, expert: &Expert, x_quantised: &[f32], n: usize, rou
 
 /// The whole mixture on inputs `x` `[n, dim]`, given the router's decision; `[n, dim]`, rounded.
 pub fn mixture(context: &Context, weights: &Weights, x: &[f32], route: &Route) -> Vec<f32> {
-    let dim = context.config.dim;
-    let n = x.len() / dim;
-    let x = context.numerics.activation(x);
-    let mut out = vec![0.0f32; n * dim];
-    for (id, routed) in weights.experts.iter().enumerate() {
-        let uses: Vec<(usize, f32)> = (route.ids.iter().zip(&route.weights).enumerate())
+    let mut mixture = Mixture::new(context, weights, x, route);
+    for id in mixture.used() {
+        mixture.add(id, &weights.experts[id]);
+    }
+    mixture.finish()
+}
+
+/// A mixture whose routed experts come one after the other. Whoever adds them in ascending order gets the bits of [`mixture()`].
+#[derive(Debug)]
+pub struct Mixture<'a> {
+    context: &'a Context,
+    weights: &'a Weights,
+    route: &'a Route,
+    /// Inputs `[n, dim]`, quantised.
+    x: Cow<'a, [f32]>,
+    /// Outputs so far `[n, dim]`.
+    out: Vec<f32>,
+}
+
+impl<'a> Mixture<'a> {
+    /// Nothing added yet, for inputs `x` `[n, dim]`.
+    pub fn new(context: &'a Context, weights: &'a Weights, x: &'a [f32], route: &'a Route) -> Mixture<'a> {
+        Mixture { context, weights, route, x: context.numerics.activation(x), out: vec![0.0; x.len()] }
+    }
+
+    /// Experts that some token uses, ascending.
+    pub fn used(&self) -> Vec<usize> {
+        let mut ids = self.route.ids.clone();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Adds the output of routed expert `id` for the tokens that use it.
+    pub fn add(&mut self, id: usize, routed: &Expert) {
+        let dim = self.context.config.dim;
+        let uses: Vec<(usize, f32)> = (self.route.ids.iter().zip(&self.route.weights).enumerate())
             .filter(|(_, (e, _))| **e == id)
-            .map(|(place, (_, &w))| (place / weights.top_k, w))
+            .map(|(place, (_, &w))| (place / self.weights.top_k, w))
             .collect();
         if uses.is_empty() {
-            continue;
+            return;
         }
-        let inputs: Vec<f32> = uses.iter().flat_map(|&(token, _)| &x[token * dim..][..dim]).copied().collect();
+        let inputs: Vec<f32> = uses.iter().flat_map(|&(token, _)| &self.x[token * dim..][..dim]).copied().collect();
         let w: Vec<f32> = uses.iter().map(|&(_, w)| w).collect();
-        let y = expert(context, routed, &inputs, uses.len(), Some(&w));
+        let y = expert(self.context, routed, &inputs, uses.len(), Some(&w));
         for (y, &(token, _)) in y.chunks_exact(dim).zip(&uses) {
-            out[token * dim..][..dim].iter_mut().zip(y).for_each(|(out, y)| *out += y);
+            self.out[token * dim..][..dim].iter_mut().zip(y).for_each(|(out, y)| *out += y);
         }
     }
-    let shared = expert(context, &weights.shared, &x, n, None);
-    out.iter_mut().zip(shared).for_each(|(out, y)| *out += y);
-    context.numerics.round(&mut out);
-    out
+
+    /// Adds the shared expert and rounds.
+    pub fn finish(self) -> Vec<f32> {
+        let n = self.x.len() / self.context.config.dim;
+        let shared = expert(self.context, &self.weights.shared, &self.x, n, None);
+        let mut out = self.out;
+        out.iter_mut().zip(shared).for_each(|(out, y)| *out += y);
+        self.context.numerics.round(&mut out);
+        out
+    }
 }
 
 #[cfg(test)]

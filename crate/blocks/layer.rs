@@ -67,6 +67,17 @@ pub struct Entered {
     pub x: Vec<f32>,
 }
 
+/// The experts' input, the router's decision, and what is needed to write the output back.
+#[derive(Debug, Clone)]
+pub struct Routed {
+    /// Mixes of the feed-forward sub-layer.
+    pub mixes: hyper::Mixes,
+    /// Collapsed, normalised input `[n, dim]`.
+    pub x: Vec<f32>,
+    /// Which experts, and their weights.
+    pub route: experts::Route,
+}
+
 /// Collapses and normalises the streams into the input of a sub-layer `[n, dim]`.
 pub fn collapse_and_norm(context: &Context, streams: &[f32], pre: &[f32], norm: &[f32], n: usize) -> Vec<f32> {
     let mut x = hyper::collapse(&context.config, streams, pre, n);
@@ -106,6 +117,21 @@ impl Layer {
         index: usize,
         observer: &mut dyn Observer,
     ) {
+        let routed = self.enter_experts(context, rows, mixes, y, index, observer);
+        let y = experts::mixture(context, &self.experts, &routed.x, &routed.route);
+        self.leave_experts(context, rows, routed, &y, index, observer);
+    }
+
+    /// Steps 5f to 5i: writes the attention output `y` `[n, dim]` back, and chooses experts.
+    pub fn enter_experts(
+        &self,
+        context: &Context,
+        rows: &mut Rows,
+        mixes: &hyper::Mixes,
+        y: &[f32],
+        index: usize,
+        observer: &mut dyn Observer,
+    ) -> Routed {
         let (n, config) = (rows.n(), &context.config);
         let (lanes, dim) = (config.hc_mult, config.dim);
         observe(observer, Tap::AttnOut, index, &[n, dim], y);
@@ -128,11 +154,25 @@ impl Layer {
             let ids: Vec<i64> = route.ids.iter().map(|&e| e as i64).collect();
             observer.see(Tap::ExpertIds, index, &[n, k], Values::I64(&ids));
         }
-        let y = experts::mixture(context, &self.experts, &x, &route);
-        observe(observer, Tap::FfnOut, index, &[n, dim], &y);
-        hyper::expand(config, &mut rows.streams, &y, &after, context.mistake);
+        Routed { mixes: after, x, route }
+    }
+
+    /// Steps 5j and 5k: writes the experts' output `y` `[n, dim]` back.
+    pub fn leave_experts(
+        &self,
+        context: &Context,
+        rows: &mut Rows,
+        routed: Routed,
+        y: &[f32],
+        index: usize,
+        observer: &mut dyn Observer,
+    ) {
+        let (n, config) = (rows.n(), &context.config);
+        let (lanes, dim) = (config.hc_mult, config.dim);
+        observe(observer, Tap::FfnOut, index, &[n, dim], y);
+        hyper::expand(config, &mut rows.streams, y, &routed.mixes, context.mistake);
         context.numerics.round(&mut rows.streams);
-        rows.pre = after.pre;
+        rows.pre = routed.mixes.pre;
         observe(observer, Tap::Streams, index, &[n, lanes, dim], &rows.streams);
     }
 }

@@ -135,7 +135,9 @@ impl AdapterArgs {
             memory::check(checkpoint, context.kv)?;
         }
         let (numerics, kv) = (context.numerics, context.kv);
-        model::with_bar(console, |progress| block_on(GpuModel::load(gpu, checkpoint.clone(), numerics, kv, progress)))
+        model::with_bar(checkpoint, console, |progress| {
+            block_on(GpuModel::load(gpu, checkpoint.clone(), numerics, kv, progress))
+        })
     }
 }
 

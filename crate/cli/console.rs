@@ -43,10 +43,10 @@ impl Console {
         }
     }
 
-    /// A bar of `total` steps; hidden when standard error is no terminal.
-    pub(super) fn bar(&self, total: usize) -> ProgressBar {
-        let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
+    /// A bar of bytes; hidden when standard error is no terminal.
+    pub(super) fn byte_bar(&self, total: u64) -> ProgressBar {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes} / {total_bytes} {bytes_per_sec} {msg}") {
             bar.set_style(style);
         }
         bar

@@ -1,8 +1,10 @@
 //! `flash890 generate`: one prompt, one answer.
 
 use super::backend::{AdapterArgs, Backend};
+use super::cache::CacheArgs;
 use super::console::{Console, grouped, size};
 use super::options::{self, Rounding};
+use super::place::Place;
 use super::{devices, model};
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::context::Context;
@@ -11,6 +13,7 @@ use crate::generate::snapshot::Form;
 use crate::generate::{Answer, Finish, Limits, Picture, Sampler, Sampling, Session, Speculation, prompt};
 use crate::image;
 use crate::model::Prefill;
+use crate::model::slots::SlotUse;
 use crate::numerics::precision::Precision;
 use crate::text::prompt::{Message, Mode, Part, Piece, Role, SpecialIds, render};
 use crate::text::{StopStrings, Tokenizer};
@@ -33,9 +36,11 @@ const MAX_SNAPSHOT: u64 = 4 << 30;
 /// Options of `generate`.
 #[derive(Debug, Args)]
 pub(super) struct GenerateArgs {
-    /// Checkpoint folder [default: the built-in lab model with random weights].
-    #[arg(long, value_name = "DIR")]
-    model: Option<PathBuf>,
+    /// Checkpoint: a folder, or its address on a web server [default: the built-in lab model with random weights].
+    #[arg(long, value_name = "DIR|URL")]
+    model: Option<Place>,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// The prompt; `-` reads standard input, without its last line end. Not needed with --image or --load.
     #[arg(long, value_name = "TEXT", required_unless_present_any = ["image", "list_devices", "load"], default_value = "", hide_default_value = true)]
     prompt: String,
@@ -78,6 +83,9 @@ pub(super) struct GenerateArgs {
     /// List the adapters, as `flash890 devices` does, and do nothing else.
     #[arg(long)]
     list_devices: bool,
+    /// Keep room for this share of the routed experts only and read them as the router asks; on the CPU. The answer is the same.
+    #[arg(long, value_name = "PERCENT", value_parser = options::percent)]
+    expert_budget: Option<f64>,
     /// Roundings between operations.
     #[arg(long, value_enum, default_value = "f32")]
     numerics: Rounding,
@@ -114,18 +122,27 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
         return Ok(true);
     }
     args.adapter.check(args.backend)?;
+    if args.expert_budget.is_some() && args.backend == Backend::Gpu {
+        return Err(Error::Usage("--expert-budget is for the CPU: on a GPU all experts lie in its memory".into()));
+    }
     let sampler = Sampler::new(args.sampling())?;
     StopStrings::new(&args.stop)?;
     let text = read_prompt(&args.prompt)?;
 
-    let checkpoint = model::open(args.model.as_deref(), console)?;
+    let checkpoint = model::open(args.model.as_ref(), &args.cache, console)?;
     let config = checkpoint.config.clone();
     let tokenizer = Arc::new(Tokenizer::from_json(checkpoint.tokenizer_json()?)?);
     let pictures = args.image.iter().map(|path| picture(path, &config)).collect::<Result<Vec<_>>>()?;
     let pieces = args.pieces(&text, &tokenizer, &config)?;
     let saved = args.load.as_deref().map(read_file).transpose()?;
     let context = Context::new(&config, args.numerics.into(), args.kv.into());
-    let engine = args.adapter.load(args.backend, &checkpoint, context, console)?;
+    let (engine, slots) = match args.expert_budget {
+        Some(percent) => {
+            let (model, slots) = model::load_slotted(&checkpoint, context, percent, console)?;
+            (Arc::new(model).into(), Some(slots))
+        }
+        None => (args.adapter.load(args.backend, &checkpoint, context, console)?, None),
+    };
     let mut session = match &saved {
         Some(bytes) => block_on(Session::load(engine, tokenizer, bytes))?,
         None => Session::new(engine, tokenizer)?,
@@ -172,6 +189,9 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
             format!("đã lưu {tokens} token vào {name}: {size} byte"),
             format!("saved {tokens} tokens to {name}: {size} bytes"),
         );
+    }
+    if let Some(slots) = slots {
+        slot_statistics(&slots.usage(), console);
     }
     Ok(true)
 }
@@ -230,7 +250,7 @@ impl GenerateArgs {
             "kv_bytes": session.state().kv_bytes(),
             "ring_bytes": session.state().ring_bytes(),
             "settings": {
-                "model": self.model.as_ref().map_or("lab".into(), |path| path.display().to_string()),
+                "model": self.model.as_ref().map_or("lab".into(), Place::to_string),
                 "backend": session.engine().name(),
                 "device": session.engine().describe(),
                 "numerics": Precision::from(self.numerics).name(),
@@ -289,6 +309,16 @@ impl GenerateArgs {
             ),
         );
     }
+}
+
+/// How often an expert was there, and how quickly the others came.
+fn slot_statistics(used: &SlotUse, console: &Console) {
+    let hits = 100.0 * used.hit_rate().unwrap_or(0.0);
+    let (bytes, rate) = (size(used.bytes), used.rate().unwrap_or(0.0) / 1e9);
+    console.notice(
+        format!("chuyên gia: {hits:.1} % có sẵn, đã đọc {bytes}, {rate:.2} GB/s"),
+        format!("experts: {hits:.1} % were there, {bytes} read, {rate:.2} GB/s"),
+    );
 }
 
 /// Vietnamese and English.

@@ -2,18 +2,17 @@
 
 use super::config_lines;
 use super::console::{Console, grouped, size};
-use super::model::check_folder;
+use super::place::Place;
 use crate::blocks::b3a_encoder_decoder::active_parameters;
+use crate::weights::Checkpoint;
 use crate::weights::contract::{Part, contract};
 use crate::weights::verdict::Verdict;
-use crate::weights::{Checkpoint, Folder};
 use crate::{Error, Result};
 use clap::Args;
 use pollster::block_on;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 /// Differences and extra tensors that are listed; the rest is counted.
 const LISTED: usize = 10;
@@ -21,9 +20,9 @@ const LISTED: usize = 10;
 /// Options of `inspect`.
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
-    /// Checkpoint folder.
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// Checkpoint: a folder, or its address on a web server.
+    #[arg(value_name = "DIR|URL")]
+    place: Place,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -55,8 +54,7 @@ struct Summary {
 }
 
 pub(super) fn run(args: InspectArgs, console: &Console) -> Result<bool> {
-    check_folder(&args.folder)?;
-    let (checkpoint, verdict) = block_on(Checkpoint::inspect(&Folder::Dir(args.folder.clone())))?;
+    let (checkpoint, verdict) = block_on(Checkpoint::inspect(&args.place.files()?))?;
     let summary = summary(&checkpoint);
     console.print(&if args.json {
         format!("{:#}\n", as_json(&checkpoint, &summary, &verdict))

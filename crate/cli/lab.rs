@@ -1,6 +1,8 @@
 //! `flash890 lab`: one token through the ten blocks, with numbers and checks.
 
+use super::cache::CacheArgs;
 use super::console::{Console, size};
+use super::place::Place;
 use crate::error::{Error, Result};
 use crate::lab::chapters;
 use crate::lab::prompt::{Picture, Request};
@@ -24,9 +26,11 @@ pub(super) struct LabArgs {
     /// Run without a picture.
     #[arg(long)]
     no_image: bool,
-    /// Checkpoint folder; otherwise a small untrained model with the released structure.
-    #[arg(long, value_name = "DIR")]
-    model: Option<PathBuf>,
+    /// Checkpoint: a folder, or its address on a web server; otherwise a small untrained model with the released structure.
+    #[arg(long, value_name = "DIR|URL")]
+    model: Option<Place>,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// Show one block only: 1A 1B 2A 3A 3B 3C 4A 6A 5A 6B.
     #[arg(long, value_name = "CODE", value_parser = block)]
     block: Option<String>,
@@ -64,7 +68,7 @@ pub(super) fn run(args: LabArgs, console: &Console) -> Result<bool> {
     let text = args.text.unwrap_or_else(|| sentence.get(lang).to_string());
     let request = Request { text: text.clone(), picture, token: args.token };
     let checkpoint = match args.model {
-        Some(folder) => pollster::block_on(Checkpoint::open_dir(folder))?,
+        Some(place) => pollster::block_on(Checkpoint::open(&place.kept_files(&args.cache, console)?))?,
         None => pollster::block_on(tiny::lab())?,
     };
     let mut run = pollster::block_on(Run::new(Arc::new(checkpoint), request))?;

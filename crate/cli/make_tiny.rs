@@ -2,6 +2,7 @@
 
 use super::console::{Console, size};
 use crate::config::Config;
+use crate::weights::checksums::{CHECKSUMS_FILE, Checksums};
 use crate::weights::tiny::{TinySpec, write_dir};
 use crate::{Error, Result};
 use clap::Args;
@@ -43,7 +44,9 @@ pub(super) fn run(args: MakeTinyArgs, console: &Console) -> Result<bool> {
     if let Some(shards) = args.shards {
         spec.shards = shards;
     }
-    let files = spec.files()?;
+    let mut files = spec.files()?;
+    let checksums = Checksums::of_files(&files).to_json();
+    files.insert(CHECKSUMS_FILE.into(), checksums.into_bytes().into());
     write_dir(&files, &args.out)?;
     let bytes = files.values().map(|bytes| bytes.len() as u64).sum();
     let (out, count, bytes) = (args.out.display(), files.len(), size(bytes));

@@ -10,7 +10,14 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::DoesNotFit`] if weights and window rings need more than the machine has free. Where the machine does not tell, nothing is refused.
 pub(super) fn check(checkpoint: &Checkpoint, kv: Precision) -> Result<()> {
-    let weights = loaded_bytes(checkpoint.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor.bytes())));
+    check_bytes(loaded(checkpoint), checkpoint, kv)
+}
+
+/// [`check`] for a run that holds `weights` bytes of weights.
+///
+/// # Errors
+/// [`Error::DoesNotFit`].
+pub(super) fn check_bytes(weights: u64, checkpoint: &Checkpoint, kv: Precision) -> Result<()> {
     let needed = weights.saturating_add(ring_bytes(&checkpoint.config, kv));
     match available() {
         Some(available) if needed > available => Err(Error::DoesNotFit {
@@ -20,6 +27,17 @@ pub(super) fn check(checkpoint: &Checkpoint, kv: Precision) -> Result<()> {
         }),
         _ => Ok(()),
     }
+}
+
+/// Bytes of a checkpoint that loading takes.
+pub(super) fn loaded(checkpoint: &Checkpoint) -> u64 {
+    loaded_bytes(checkpoint.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor.bytes())))
+}
+
+/// Bytes of the routed experts of the backbone.
+pub(super) fn routed_experts(checkpoint: &Checkpoint) -> u64 {
+    let is_routed = |name: &str| name.starts_with("layers.") && name.contains(".ffn.experts.");
+    checkpoint.tensors().iter().filter(|tensor| is_routed(&tensor.name)).map(|tensor| tensor.bytes()).sum()
 }
 
 /// Bytes that loading takes: everything as stored, but the n-gram tables, which stay in their files (section 2.4).
@@ -35,7 +53,8 @@ pub(super) fn ring_bytes(config: &Config, kv: Precision) -> u64 {
     ((codes + scales) as u64).saturating_mul(config.window_size as u64).saturating_mul(rings)
 }
 
-fn available() -> Option<u64> {
+/// Bytes of memory that programs can still have, where the machine tells.
+pub(super) fn available() -> Option<u64> {
     parse_available(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 

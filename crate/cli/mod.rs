@@ -5,6 +5,7 @@
 
 mod backend;
 mod bench;
+mod cache;
 mod config_lines;
 mod console;
 mod devices;
@@ -17,6 +18,9 @@ mod memory;
 mod model;
 mod options;
 mod parity;
+mod place;
+mod plan;
+mod verify;
 
 use crate::Error;
 use crate::lab::lang::Lang;
@@ -44,6 +48,12 @@ enum Command {
     Generate(generate::GenerateArgs),
     /// Show what a checkpoint holds, from its headers (xem nội dung của một mô hình).
     Inspect(inspect::InspectArgs),
+    /// Say what a checkpoint needs and whether this machine has it, before anything is loaded (mô hình cần gì, máy có đủ không).
+    Plan(plan::PlanArgs),
+    /// Compare a checkpoint's bytes with its checksums (kiểm tra từng byte của mô hình).
+    Verify(verify::VerifyArgs),
+    /// Show or remove what is kept of checkpoints on servers (những gì đã lưu từ máy chủ).
+    Cache(cache::CacheCommand),
     /// Compare a checkpoint with a golden file, tap by tap (so sánh với kết quả chuẩn).
     Parity(parity::ParityArgs),
     /// List the adapters that could compute (liệt kê các GPU).
@@ -69,6 +79,9 @@ pub fn main() -> ExitCode {
         Command::Lab(args) => lab::run(args, &console),
         Command::Generate(args) => generate::run(args, &console),
         Command::Inspect(args) => inspect::run(args, &console),
+        Command::Plan(args) => plan::run(args, &console),
+        Command::Verify(args) => verify::run(args, &console),
+        Command::Cache(args) => cache::run(args, &console),
         Command::Parity(args) => parity::run(args, &console),
         Command::Devices(args) => devices::run(args, &console),
         Command::Bench(args) => bench::run(args).map(|()| true),

@@ -1,26 +1,26 @@
 //! Opening and loading a model for a command.
 
-use super::console::Console;
+use super::cache::CacheArgs;
+use super::console::{Console, size};
 use super::memory;
+use super::place::Place;
 use crate::blocks::context::Context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::Reference;
 use crate::model::load::Progress;
+use crate::model::slots::Slots;
 use crate::weights::{Checkpoint, tiny};
 use pollster::block_on;
-use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
-/// Opens a checkpoint folder, or the built-in lab checkpoint.
+/// Opens a checkpoint, or the built-in lab checkpoint.
 ///
 /// # Errors
-/// As [`Checkpoint::open_dir`].
-pub(super) fn open(folder: Option<&Path>, console: &Console) -> Result<Arc<Checkpoint>> {
-    let checkpoint = match folder {
-        Some(folder) => {
-            check_folder(folder)?;
-            block_on(Checkpoint::open_dir(folder))?
-        }
+/// As [`Place::kept_files`] and [`Checkpoint::open`].
+pub(super) fn open(place: Option<&Place>, cache: &CacheArgs, console: &Console) -> Result<Arc<Checkpoint>> {
+    let checkpoint = match place {
+        Some(place) => block_on(Checkpoint::open(&place.kept_files(cache, console)?))?,
         None => {
             console.notice(
                 "không có --model: dùng mô hình thí nghiệm có sẵn; trọng số là ngẫu nhiên nên câu trả lời vô nghĩa",
@@ -29,20 +29,14 @@ pub(super) fn open(folder: Option<&Path>, console: &Console) -> Result<Arc<Check
             block_on(tiny::lab())?
         }
     };
-    Ok(Arc::new(checkpoint))
-}
-
-/// What the operating system says about a folder that is not there is clearer than what it says about the files in it.
-///
-/// # Errors
-/// [`Error::Io`] if it is no folder.
-pub(super) fn check_folder(folder: &Path) -> Result<()> {
-    let io = |source| Error::Io { path: folder.display().to_string(), source };
-    let metadata = std::fs::metadata(folder).map_err(io)?;
-    if !metadata.is_dir() {
-        return Err(io(std::io::Error::other("needed a folder, found a file")));
+    if checkpoint.is_remote() {
+        let bytes = size(memory::loaded(&checkpoint));
+        console.notice(
+            format!("đọc {bytes} từ máy chủ hoặc bộ nhớ đệm"),
+            format!("reading {bytes} from the server or the cache"),
+        );
     }
-    Ok(())
+    Ok(Arc::new(checkpoint))
 }
 
 /// Loads the weights, if they fit, with a bar.
@@ -51,15 +45,49 @@ pub(super) fn check_folder(folder: &Path) -> Result<()> {
 /// [`Error::DoesNotFit`], otherwise as [`Reference::load`].
 pub(super) fn load(checkpoint: &Arc<Checkpoint>, context: Context, console: &Console) -> Result<Reference> {
     memory::check(checkpoint, context.kv)?;
-    with_bar(console, |progress| block_on(Reference::load_with(checkpoint.clone(), context, progress)))
+    with_bar(checkpoint, console, |progress| block_on(Reference::load_with(checkpoint.clone(), context, progress)))
 }
 
-/// Loads something with a bar.
-pub(super) fn with_bar<T>(console: &Console, load: impl FnOnce(Progress<'_>) -> Result<T>) -> Result<T> {
-    let bar = console.bar(0);
-    let mut progress = |done: usize, parts: usize, part: &str| {
-        bar.set_length(parts as u64);
-        bar.set_position(done as u64);
+/// Loads all but the routed experts, which come to slots for `percent` of them as the router asks; if that fits, with a bar.
+///
+/// # Errors
+/// As [`load`].
+pub(super) fn load_slotted(
+    checkpoint: &Arc<Checkpoint>,
+    context: Context,
+    percent: f64,
+    console: &Console,
+) -> Result<(Reference, Arc<Slots>)> {
+    let config = &checkpoint.config;
+    let all = config.n_layers * config.n_routed_experts;
+    let count = ((percent / 100.0 * all as f64).ceil() as usize).clamp(1, all.max(1));
+    let experts = memory::routed_experts(checkpoint);
+    let held = experts / all.max(1) as u64 * count as u64;
+    memory::check_bytes(memory::loaded(checkpoint) - experts + held, checkpoint, context.kv)?;
+    let (kept, rest, of) = (size(held), size(experts), all);
+    console.notice(
+        format!("chuyên gia: {count} chỗ cho {of} ({kept} của {rest}), đọc khi bộ định tuyến cần"),
+        format!("experts: {count} slots for {of} ({kept} of {rest}), read as the router asks"),
+    );
+    let begin = Instant::now();
+    let slots = Arc::new(Slots::new(count, Box::new(move || begin.elapsed().as_secs_f64())));
+    let model = with_bar(checkpoint, console, |progress| {
+        block_on(Reference::load_slotted(checkpoint.clone(), context, Some(slots.clone()), progress))
+    })?;
+    Ok((model, slots))
+}
+
+/// Loads something with a bar that counts bytes.
+pub(super) fn with_bar<T>(
+    checkpoint: &Checkpoint,
+    console: &Console,
+    load: impl FnOnce(Progress<'_>) -> Result<T>,
+) -> Result<T> {
+    let (total, before) = (memory::loaded(checkpoint), checkpoint.given_bytes());
+    let bar = console.byte_bar(total);
+    let mut progress = |_: usize, _: usize, part: &str| {
+        // An engine that reads something twice must not pass the end.
+        bar.set_position((checkpoint.given_bytes() - before).min(total));
         bar.set_message(part.to_string());
     };
     let loaded = load(&mut progress);

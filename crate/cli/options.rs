@@ -28,6 +28,14 @@ pub(super) fn lang(code: &str) -> Result<Lang, String> {
     Lang::from_code(code).ok_or_else(|| "needed vi or en".into())
 }
 
+/// A share in percent, more than nothing.
+pub(super) fn percent(value: &str) -> Result<f64, String> {
+    match value.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
+        _ => Err("needed a number above 0, at most 100".into()),
+    }
+}
+
 /// `--decoder-tail`.
 pub(super) fn decoder_tail(value: &str) -> Result<DecoderTail, String> {
     match value.parse::<usize>() {

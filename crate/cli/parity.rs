@@ -1,9 +1,11 @@
 //! `flash890 parity`: a checkpoint against a golden file.
 
 use super::backend::{AdapterArgs, Backend};
+use super::cache::CacheArgs;
 use super::console::Console;
 use super::model;
 use super::options::Rounding;
+use super::place::Place;
 use crate::blocks::context::Context;
 use crate::blocks::mistake::Mistake;
 use crate::gpu::Tier;
@@ -28,9 +30,11 @@ const HEADER: &str = "  tap                        checks  worst layer     error
 /// Options of `parity`.
 #[derive(Debug, Args)]
 pub(super) struct ParityArgs {
-    /// Checkpoint folder.
-    #[arg(long, value_name = "DIR")]
-    model: PathBuf,
+    /// Checkpoint: a folder, or its address on a web server.
+    #[arg(long, value_name = "DIR|URL")]
+    model: Place,
+    #[command(flatten)]
+    cache: CacheArgs,
     /// Golden file: what an independent implementation computed from the same weights.
     #[arg(long, value_name = "FILE")]
     golden: PathBuf,
@@ -64,7 +68,7 @@ pub(super) fn run(args: ParityArgs, console: &Console) -> Result<bool> {
     let mistake = args.plant.as_deref().map(mistake).transpose()?;
     let source = ByteSource::open(&args.golden)?;
     let golden = GoldenFile::parse(source.name(), &block_on(source.read(0..source.len()))?)?;
-    let checkpoint = model::open(Some(&args.model), console)?;
+    let checkpoint = model::open(Some(&args.model), &args.cache, console)?;
     let mut context = Context::new(&checkpoint.config, args.numerics.into(), Precision::Released);
     if let Some(mistake) = mistake {
         context = context.with_mistake(mistake);
@@ -204,7 +208,7 @@ impl ParityArgs {
         };
         let (judged, failed) = report.counts();
         json!({
-            "model": self.model.display().to_string(),
+            "model": self.model.to_string(),
             "golden": self.golden.display().to_string(),
             "backend": if device.is_some() { "gpu" } else { "cpu" },
             "device": device,

@@ -10,6 +10,8 @@ mod memory;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use memory::Memory;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use memory::cache_folder;
 
 use crate::gpu::kernel::Pipelines;
 use crate::gpu::{AdapterSummary, Choice, Gpu, Planner, Tensor, readback};

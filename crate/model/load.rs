@@ -1,6 +1,7 @@
 //! From a checkpoint's tensors to the weights of each block. Names are those of section 11.3.
 
 use super::reference::{Backbone, Reference};
+use super::slots::Slots;
 use crate::blocks::b1a_input::{self as input, VitBlock};
 use crate::blocks::b5a_experts::{self as experts, Expert};
 use crate::blocks::b6b_head_dspark::{Drafter, Head};
@@ -37,21 +38,38 @@ impl Reference {
     /// # Errors
     /// As [`Self::load`].
     pub async fn load_with(checkpoint: Arc<Checkpoint>, context: Context, progress: Progress<'_>) -> Result<Self> {
+        Self::load_slotted(checkpoint, context, None, progress).await
+    }
+
+    /// [`Self::load_with`] that leaves the backbone's routed experts where they are, if there are slots for them to come to.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub async fn load_slotted(
+        checkpoint: Arc<Checkpoint>,
+        context: Context,
+        slots: Option<Arc<Slots>>,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
         let loader = Loader { checkpoint: &checkpoint, context: &context };
         let config = &checkpoint.config;
         let parts = config.n_layers + 2;
         progress(0, parts, "embedding and vision tower");
+        // A small checkpoint comes in a few requests; for a large one every part announces itself.
+        if slots.is_none() {
+            checkpoint.announce("").await?;
+        }
         let input = loader.input().await?;
         let mut layers = Vec::with_capacity(config.n_layers);
         for index in 0..config.n_layers {
             progress(index + 1, parts, &format!("layer {index}"));
-            layers.push(loader.backbone(index).await?);
+            layers.push(loader.backbone_without(index, slots.is_some()).await?);
         }
         progress(parts - 1, parts, "head and DSpark");
         let head = Head { norm: loader.vector("norm.weight").await?, head: loader.matrix("head").await? };
         let drafter = loader.drafter().await?;
         progress(parts, parts, "");
-        Ok(Reference { input, layers, head, drafter, context, checkpoint })
+        Ok(Reference { input, layers, head, drafter, context, checkpoint, slots })
     }
 }
 
@@ -80,6 +98,7 @@ impl Loader<'_> {
     pub(super) async fn input(&self) -> Result<input::Weights> {
         let mut weights = input::Weights { embed: self.matrix("embed").await?, image_marks: None, vision: None };
         if let Some(config) = &self.checkpoint.config.vision {
+            self.checkpoint.announce("aligner.").await?;
             weights.image_marks = Some([
                 self.vector("image_start").await?,
                 self.vector("image_newline").await?,
@@ -101,6 +120,7 @@ impl Loader<'_> {
     }
 
     async fn vit_block(&self, p: &str) -> Result<VitBlock> {
+        self.checkpoint.announce(&format!("{p}.")).await?;
         Ok(VitBlock {
             norm1: self.vector(&format!("{p}.norm1.weight")).await?,
             norm2: self.vector(&format!("{p}.norm2.weight")).await?,
@@ -112,10 +132,18 @@ impl Loader<'_> {
     }
 
     pub(super) async fn backbone(&self, index: usize) -> Result<Backbone> {
+        self.backbone_without(index, false).await
+    }
+
+    /// A layer, with or without its routed experts.
+    async fn backbone_without(&self, index: usize, no_experts: bool) -> Result<Backbone> {
         let config = &self.checkpoint.config;
         let p = format!("layers.{index}");
+        // Experts that come later should not come now.
+        self.checkpoint.announce(&if no_experts { format!("{p}.attn") } else { format!("{p}.") }).await?;
+        let routed = if no_experts { 0 } else { config.n_routed_experts };
         let mut backbone = Backbone {
-            layer: self.layer(&p, config.n_routed_experts, config.n_activated_experts).await?,
+            layer: self.layer(&p, routed, config.n_activated_experts).await?,
             engram: None,
             compressor: None,
             indexer: None,
@@ -182,7 +210,8 @@ impl Loader<'_> {
         })
     }
 
-    async fn expert(&self, p: &str) -> Result<Expert> {
+    pub(super) async fn expert(&self, p: &str) -> Result<Expert> {
+        self.checkpoint.announce(&format!("{p}.")).await?;
         Ok(Expert {
             w1: self.matrix(&format!("{p}.w1")).await?,
             w2: self.matrix(&format!("{p}.w2")).await?,
@@ -204,6 +233,7 @@ impl Loader<'_> {
         let mut stages = Vec::with_capacity(config.n_mtp_layers);
         for stage in 0..config.n_mtp_layers {
             let p = format!("mtp.{stage}");
+            self.checkpoint.announce(&format!("{p}.")).await?;
             stages.push(self.layer(&p, config.dspark_n_routed_experts, config.dspark_n_activated_experts).await?);
         }
         Ok(Some(Drafter {

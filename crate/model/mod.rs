@@ -5,6 +5,7 @@ pub mod gpu;
 pub mod load;
 pub mod reference;
 pub mod replay;
+pub mod slots;
 mod step;
 
 pub use engine::{Engine, EngineState};

@@ -4,6 +4,7 @@
 //! the layers in the order of section R.5, each reading and extending the [`State`]. Any way to cut a sequence into chunks gives the same bits,
 //! because no row's arithmetic depends on the rows beside it.
 
+use super::slots::Slots;
 use crate::blocks::b1a_input::{self as input, Prompt};
 use crate::blocks::b1b_engram as engram;
 use crate::blocks::b3a_encoder_decoder::{DecoderTail, Tail};
@@ -36,6 +37,8 @@ pub struct Reference {
     /// 6B's drafter, if the checkpoint has one.
     pub drafter: Option<Drafter>,
     pub(super) checkpoint: Arc<Checkpoint>,
+    /// Where routed experts come from if they are not in `layers`.
+    pub(super) slots: Option<Arc<Slots>>,
 }
 
 /// One backbone layer: what every layer has, and what only some have.
@@ -163,7 +166,7 @@ impl Reference {
             let mut rows = Rows::enter(&self.context, &embedding, prompt.types[from..to].to_vec(), begin + from);
             let end = if tail.is_some() { split } else { config.n_layers };
             for layer in 0..end {
-                self.run_layer(layer, &mut rows, state, &mut call, Given::Nothing, observer)?;
+                self.run_layer(layer, &mut rows, state, &mut call, Given::Nothing, observer).await?;
             }
             state.position = begin + to;
             if let Some(tail) = &mut tail {
@@ -178,9 +181,9 @@ impl Reference {
         if let Some(tail) = tail {
             let mut rows = tail.rows.clone();
             let mut call = Call { memory: tail.memory.clone(), ..Call::default() };
-            self.run_layer(split, &mut rows, state, &mut call, Given::Window(&tail), observer)?;
+            self.run_layer(split, &mut rows, state, &mut call, Given::Window(&tail), observer).await?;
             for layer in split + 1..config.n_layers {
-                self.run_layer(layer, &mut rows, state, &mut call, Given::Nothing, observer)?;
+                self.run_layer(layer, &mut rows, state, &mut call, Given::Nothing, observer).await?;
             }
             output.first_row = rows.start;
             self.finish(state, &rows, &call, if how.all_logits { rows.n() } else { 1 }, &mut output, observer)?;
@@ -243,7 +246,7 @@ impl Reference {
         let memory = self.memory(&mut state, &prompt, 0..ids.len(), observer).await?;
         let mut call = Call { memory, pool: pool.take(), ..Call::default() };
         let given = forced.map_or(Given::Nothing, Given::Forced);
-        self.run_layer(layer, rows, &mut state, &mut call, given, observer)?;
+        self.run_layer(layer, rows, &mut state, &mut call, given, observer).await?;
         *pool = call.pool;
         Ok(())
     }
@@ -274,6 +277,7 @@ impl Reference {
                 observer.see(Tap::EngramRows, index, &shape, Values::I64(&shown));
             }
             let table = format!("layers.{index}.engram.embed");
+            self.checkpoint.announce_rows(&table, &ids).await?;
             let mut rows = Vec::with_capacity(ids.len() * config.engram_head_dim);
             for id in ids {
                 rows.extend(self.checkpoint.table_row(&table, id).await?);

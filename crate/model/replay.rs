@@ -60,7 +60,7 @@ impl Reference {
             let mut call = Call { memory, ..Call::default() };
             let mut rows = Rows::enter(&self.context, &embedding, sequence.types[from..to].to_vec(), from);
             for layer in 0..self.config().n_layers {
-                self.run_layer(layer, &mut rows, state, &mut call, Given::Stored, &mut Silent)?;
+                self.run_layer(layer, &mut rows, state, &mut call, Given::Stored, &mut Silent).await?;
             }
             state.position = to;
             let mut nothing = Output { logits: Vec::new(), first_row: 0 };

@@ -3,8 +3,9 @@
 use super::reference::{Call, Given, Reference, check_finite};
 use crate::blocks::b3b_compressor as compressor;
 use crate::blocks::b3c_window_indexer::{self as indexer, IndexQuery, Selection};
+use crate::blocks::b5a_experts::{self as experts, Mixture};
 use crate::blocks::b6a_kv_cache::{SourceCache, State};
-use crate::blocks::layer::{Rows, observe};
+use crate::blocks::layer::{Routed, Rows, observe};
 use crate::blocks::tap::{Observer, Tap, Values};
 use crate::blocks::{b1b_engram as engram, b4a_latent_attention as attention, b6b_head_dspark as head};
 use crate::error::Result;
@@ -19,7 +20,7 @@ pub(super) struct WindowRows {
 
 impl Reference {
     /// Runs `rows` through layer `index`.
-    pub(super) fn run_layer(
+    pub(super) async fn run_layer(
         &self,
         index: usize,
         rows: &mut Rows,
@@ -40,8 +41,24 @@ impl Reference {
         }
         let entered = backbone.layer.enter_attention(context, rows, index, observer);
         let y = self.attention(index, rows, &entered.x, state, call, given, observer);
-        backbone.layer.leave_attention(context, rows, &entered.mixes, &y, index, observer);
+        let routed = backbone.layer.enter_experts(context, rows, &entered.mixes, &y, index, observer);
+        let y = self.mixture(index, &routed).await?;
+        backbone.layer.leave_experts(context, rows, routed, &y, index, observer);
         check_finite(Tap::Streams, index, &rows.streams)
+    }
+
+    /// Step 5j: all experts are there, or come in turns of as many as there are slots.
+    async fn mixture(&self, index: usize, routed: &Routed) -> Result<Vec<f32>> {
+        let weights = &self.layers[index].layer.experts;
+        let Some(slots) = &self.slots else {
+            return Ok(experts::mixture(&self.context, weights, &routed.x, &routed.route));
+        };
+        let mut mixture = Mixture::new(&self.context, weights, &routed.x, &routed.route);
+        for ids in mixture.used().chunks(slots.count()) {
+            let brought = slots.bring(&self.checkpoint, &self.context, index, ids).await?;
+            ids.iter().zip(brought).for_each(|(&id, expert)| mixture.add(id, &expert));
+        }
+        Ok(mixture.finish())
     }
 
     /// Step 5a, in a layer that has n-gram memory and in calls that brought it.

@@ -78,6 +78,12 @@ impl ShardIndex {
     }
 }
 
+/// Whether a name is one of a file in the checkpoint's own folder.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    let outside = name.contains(['/', '\\', ':']) || name.contains(char::is_control) || name.starts_with('.');
+    !outside && !name.is_empty() && name.len() <= MAX_NAME
+}
+
 /// A shard is a file in the checkpoint's own folder: no path, no URL, nothing hidden.
 fn check_name(name: &str) -> Result<(), String> {
     let refuse = |problem: &str| Err(problem.to_string());

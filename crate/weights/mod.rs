@@ -1,16 +1,25 @@
 //! From bytes to tensors: sources, safetensors headers, the shard index, the contract between config and files, and the tensors themselves.
 //!
-//! Reading order: [`source`] (where bytes come from), [`header`] and [`index`] (what a checkpoint says it holds), [`contract`] and [`verdict`]
-//! (what the config says it must hold), [`checkpoint`] (all together, and the tensors as numbers), [`engram`] (tables of the n-gram hash), [`tiny`] (writes small
-//! checkpoints, and the one used when no model is given).
+//! Reading order: [`source`] and [`folder`] (where bytes come from), [`http`] and `store` (servers, and what is kept of their files),
+//! [`header`] and [`index`] (what a checkpoint says it holds), [`contract`], [`verdict`] and [`needs`] (what the config says it must hold, and
+//! what that needs of a machine), [`checkpoint`] (all together, and the tensors as numbers), `gather` and `rows` (many tensors in few reads),
+//! [`checksums`], [`engram`] (tables of the n-gram hash), [`tiny`] (writes small checkpoints, and the one used when no model is given).
 
 pub mod checkpoint;
+pub mod checksums;
 pub mod contract;
 pub mod engram;
 mod fingerprint;
+pub mod folder;
+mod gather;
 pub mod header;
+pub mod http;
 pub mod index;
+pub mod needs;
+mod rows;
 pub mod source;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod store;
 mod tensor;
 pub mod tiny;
 pub mod verdict;
@@ -20,5 +29,6 @@ mod checkpoint_tests;
 
 pub use checkpoint::{Checkpoint, TensorInfo};
 pub use engram::EngramTables;
+pub use folder::Folder;
 pub use safetensors::Dtype;
-pub use source::{ByteSource, Files, Folder};
+pub use source::{ByteSource, Files};

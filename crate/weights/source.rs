@@ -1,10 +1,13 @@
-//! Where bytes come from. Everything above reads ranges through [`ByteSource::read`] and finds files by name through [`Folder`], so that a
-//! file, memory, and later HTTP and the browser's store look the same.
+//! Where bytes come from. Everything above reads ranges through [`ByteSource::read`], so that memory, a file, a file on a server, and one of
+//! which some chunks are kept look the same.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::http::HttpFile;
+#[cfg(not(target_arch = "wasm32"))]
+use super::store::{CHUNK, StoredFile};
 use crate::{Error, Result};
 
 /// Most bytes of one read. The largest tensor that is read whole is the release's embedding with 1.3 GB; an Engram table of 98 GB is read by
@@ -29,6 +32,9 @@ enum Kind {
         file: std::fs::File,
         len: u64,
     },
+    Http(Box<HttpFile>),
+    #[cfg(not(target_arch = "wasm32"))]
+    Stored(Box<StoredFile>),
 }
 
 impl ByteSource {
@@ -53,6 +59,17 @@ impl ByteSource {
         Ok(ByteSource { name, kind: Kind::File { file, len: metadata.len() } })
     }
 
+    /// A file of a server.
+    pub(crate) fn http(file: HttpFile) -> Self {
+        ByteSource { name: file.url().to_string(), kind: Kind::Http(Box::new(file)) }
+    }
+
+    /// A file of a server with kept chunks.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn stored(file: StoredFile) -> Self {
+        ByteSource { name: file.origin().url().to_string(), kind: Kind::Stored(Box::new(file)) }
+    }
+
     /// Name for error messages.
     pub fn name(&self) -> &str {
         &self.name
@@ -64,6 +81,9 @@ impl ByteSource {
             Kind::Memory(bytes) => bytes.len() as u64,
             #[cfg(not(target_arch = "wasm32"))]
             Kind::File { len, .. } => *len,
+            Kind::Http(file) => file.len(),
+            #[cfg(not(target_arch = "wasm32"))]
+            Kind::Stored(file) => file.origin().len(),
         }
     }
 
@@ -72,10 +92,45 @@ impl ByteSource {
         self.len() == 0
     }
 
+    /// Whether a read costs a request to a server, so that several neighbours are better read at once.
+    pub fn is_remote(&self) -> bool {
+        self.grain().is_some()
+    }
+
+    /// Remote sources: what reads should begin and end at multiples of, lest something be fetched twice.
+    pub(super) fn grain(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Memory(_) => None,
+            #[cfg(not(target_arch = "wasm32"))]
+            Kind::File { .. } => None,
+            Kind::Http(_) => Some(1),
+            #[cfg(not(target_arch = "wasm32"))]
+            Kind::Stored(_) => Some(CHUNK),
+        }
+    }
+
+    /// Drops what opening a remote file brought along; its header has been read.
+    pub(super) fn forget_beginning(&self) {
+        match &self.kind {
+            Kind::Http(file) => file.forget(),
+            #[cfg(not(target_arch = "wasm32"))]
+            Kind::Stored(file) => file.origin().forget(),
+            _ => {}
+        }
+    }
+
+    /// Drops what is kept of this file on disk: it is not what its checksum says.
+    pub(super) fn discard_kept(&self) {
+        #[cfg(not(target_arch = "wasm32"))]
+        if let Kind::Stored(file) = &self.kind {
+            file.discard();
+        }
+    }
+
     /// The bytes of `range`, all of them.
     ///
     /// # Errors
-    /// [`Error::Io`] naming file and offset if the range passes the end or fewer bytes come than the file promised;
+    /// [`Error::Http`] for what a server does wrong; [`Error::Io`] naming file and offset if the range passes the end or fewer bytes come than the file promised;
     /// [`Error::DoesNotFit`] if they are more than [`MAX_READ`] or the memory for them is not there.
     pub async fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.start > range.end || range.end > self.len() {
@@ -91,6 +146,15 @@ impl ByteSource {
             Kind::File { file, .. } => {
                 bytes.resize((range.end - range.start) as usize, 0);
                 self.fill(file, range.start, &mut bytes)?;
+            }
+            Kind::Http(file) => {
+                bytes.resize((range.end - range.start) as usize, 0);
+                file.fill(range.start, &mut bytes).await?;
+            }
+            #[cfg(not(target_arch = "wasm32"))]
+            Kind::Stored(file) => {
+                bytes.resize((range.end - range.start) as usize, 0);
+                file.fill(range.start, &mut bytes).await?;
             }
         }
         Ok(bytes)
@@ -144,54 +208,36 @@ fn read_at(file: &std::fs::File, bytes: &mut [u8], offset: u64) -> std::io::Resu
     std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
 }
 
-/// A checkpoint's files, found by plain name.
-#[derive(Debug)]
-pub enum Folder {
-    /// All files in memory.
-    Memory(Files),
-    /// A folder of the file system.
-    #[cfg(not(target_arch = "wasm32"))]
-    Dir(std::path::PathBuf),
+/// Fills `bytes` from `start` on, or fails.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn read_exact_at(file: &std::fs::File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match read_at(file, &mut bytes[done..], start + done as u64) {
+            Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => done += n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
-impl Folder {
-    /// The file `name`, or `None` if there is none of that name.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if it is there and cannot be opened.
-    pub async fn open(&self, name: &str) -> Result<Option<ByteSource>> {
-        match self {
-            Folder::Memory(files) => Ok(files.get(name).map(|bytes| ByteSource::memory(name, bytes.clone()))),
-            #[cfg(not(target_arch = "wasm32"))]
-            Folder::Dir(path) => match ByteSource::open(&path.join(name)) {
-                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                opened => opened.map(Some),
-            },
-        }
-    }
+/// Writes all of `bytes` from `start` on.
+#[cfg(unix)]
+pub(super) fn write_all_at(file: &std::fs::File, bytes: &[u8], start: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, start)
+}
 
-    /// All bytes of a small file, or `None` if there is none of that name.
-    ///
-    /// # Errors
-    /// As [`Folder::open`] and [`ByteSource::read`]; [`Error::Integrity`] if the file has more than `most` bytes.
-    pub async fn small(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
-        let Some(source) = self.open(name).await? else { return Ok(None) };
-        if source.len() > most {
-            return Err(Error::Integrity(format!(
-                "{}: needed at most {most} bytes, found {}",
-                source.name(),
-                source.len()
-            )));
-        }
-        source.read(0..source.len()).await.map(Some)
-    }
-
-    /// Where `name` would be, for error messages.
-    pub fn locate(&self, name: &str) -> String {
-        match self {
-            Folder::Memory(_) => name.to_string(),
-            #[cfg(not(target_arch = "wasm32"))]
-            Folder::Dir(path) => path.join(name).display().to_string(),
+/// Writes all of `bytes` from `start` on.
+#[cfg(windows)]
+pub(super) fn write_all_at(file: &std::fs::File, bytes: &[u8], start: u64) -> std::io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match std::os::windows::fs::FileExt::seek_write(file, &bytes[done..], start + done as u64)? {
+            0 => return Err(std::io::ErrorKind::WriteZero.into()),
+            n => done += n,
         }
     }
+    Ok(())
 }

@@ -68,7 +68,7 @@ fn key(adapter: &AdapterSummary) -> String {
 }
 
 /// Where programs keep what can be made again, on Windows, macOS and everywhere else.
-fn cache_folder(env: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+pub(crate) fn cache_folder(env: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let set = |name: &str| env(name).filter(|path| path.is_absolute());
     if cfg!(windows) {
         set("LOCALAPPDATA")
