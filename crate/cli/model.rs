@@ -42,7 +42,7 @@ pub(super) fn open(place: Option<&Place>, cache: &CacheArgs, console: &Console) 
 /// Loads the weights, if they fit, with a bar.
 ///
 /// # Errors
-/// [`Error::DoesNotFit`], otherwise as [`Reference::load`].
+/// [`Error::DoesNotFit`](crate::Error::DoesNotFit), otherwise as [`Reference::load`].
 pub(super) fn load(checkpoint: &Arc<Checkpoint>, context: Context, console: &Console) -> Result<Reference> {
     memory::check(checkpoint, context.kv)?;
     with_bar(checkpoint, console, |progress| block_on(Reference::load_with(checkpoint.clone(), context, progress)))
