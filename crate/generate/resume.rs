@@ -12,6 +12,9 @@ use crate::{Error, Result};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+/// Rows that surely run through the kernels of a prompt.
+const MANY_ROWS: usize = 64;
+
 impl Session {
     /// Goes back to the first `position` tokens of the sequence. What follows them is as if it had never been; a prompt must come next.
     ///
@@ -101,6 +104,9 @@ impl Session {
         let (model, bos) = (&self.model, self.model.config().bos_token_id);
         let (mut state, sampler) = (model.state()?, Sampler::new(Sampling::GREEDY)?);
         model.prefill(&mut state, &Prompt::text(vec![bos]), Prefill::default()).await?;
+        // A long prompt has kernels of its own, which decode a weight once for several rows.
+        let many = MANY_ROWS.min(model.config().max_position_embeddings);
+        model.prefill(&mut model.state()?, &Prompt::text(vec![bos; many]), Prefill::default()).await?;
         for how in [None, self.speculation.map(|_| Speculation { confidence: 0.0 })] {
             let start = state.position();
             let round = speculate::round(model, &mut state, bos, &sampler, how, usize::MAX).await?;

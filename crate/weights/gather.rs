@@ -16,7 +16,11 @@ const GAP: u64 = 256 << 10;
 /// As [`ByteSource::read`].
 pub(super) async fn read_together(sources: &[ByteSource], wanted: &[(usize, Range<u64>)]) -> Result<Vec<Vec<u8>>> {
     let mut out = Vec::with_capacity(wanted.len());
-    for (_, range) in wanted {
+    for (file, range) in wanted {
+        if range.end > sources[*file].len() {
+            // Its own words for a range beyond its end.
+            sources[*file].read(range.clone()).await?;
+        }
         out.push(zeroed(range.end - range.start)?);
     }
     let out = Mutex::new(out);

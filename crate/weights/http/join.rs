@@ -17,19 +17,26 @@ pub(crate) async fn join<F: Future<Output = Result<()>>>(
     let mut waiting = futures.into_iter();
     let mut active: Vec<Pin<Box<F>>> = waiting.by_ref().take(most.max(1)).map(Box::pin).collect();
     poll_fn(move |cx| {
-        let mut at = 0;
-        while at < active.len() {
-            match active[at].as_mut().poll(cx) {
-                Poll::Pending => at += 1,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(())) => match waiting.next() {
-                    // The newcomer is polled at once, in the place of the one that is done.
-                    Some(next) => active[at] = Box::pin(next),
-                    None => drop(active.swap_remove(at)),
-                },
+        loop {
+            let (mut at, mut renewed) = (0, false);
+            while at < active.len() {
+                match active[at].as_mut().poll(cx) {
+                    Poll::Pending => at += 1,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Ready(Ok(())) => match waiting.next() {
+                        // The newcomer takes the place of the one that is done, and its turn comes in the next round.
+                        Some(next) => {
+                            active[at] = Box::pin(next);
+                            (at, renewed) = (at + 1, true);
+                        }
+                        None => drop(active.swap_remove(at)),
+                    },
+                }
+            }
+            if !renewed {
+                return if active.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
         }
-        if active.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending }
     })
     .await
 }
