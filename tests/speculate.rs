@@ -123,7 +123,7 @@ fn greedy_answers_are_those_of_single_tokens() {
 fn drawn_answers_are_those_of_single_tokens() {
     let engine = cpu(Precision::F32);
     let mut counts = Counts::default();
-    for seed in 0..100 {
+    for seed in 0..60 {
         let top_p = if seed % 2 == 0 { 1.0 } else { 0.8 };
         let sampler = Sampler::new(Sampling { temperature: 1.3, top_p, seed }).unwrap();
         let prompt = ids(&format!("seed {seed}"), 5);
@@ -132,7 +132,7 @@ fn drawn_answers_are_those_of_single_tokens() {
         assert_eq!(actual, expected, "seed {seed}");
     }
     println!("{counts:?}");
-    assert!(counts.accepted > 50, "{counts:?}");
+    assert!(counts.accepted > 30, "{counts:?}");
 }
 
 /// Probabilities of the token after `tokens`, at a temperature of one.
@@ -155,7 +155,7 @@ fn drawn_pairs_follow_the_models_distribution() {
     let model = reference(&engine);
     let mut start = model.state();
     block_on(model.prefill(&mut start, &Prompt::text(ids("start", 6)), Prefill::default(), &mut Silent)).unwrap();
-    let (anchor, n) = (5, 3_000);
+    let (anchor, n) = (5, 1_500);
     let mut counts = [[0usize; VOCAB as usize]; VOCAB as usize];
     let mut accepted = 0;
     for seed in 0..n {
@@ -189,7 +189,7 @@ fn drawn_pairs_follow_the_models_distribution() {
         statistic += (rest.0 - rest.1).powi(2) / rest.1.max(1.0);
     }
     println!("statistic {statistic:.1}, {accepted} accepted, {rest:?} rare");
-    assert!(statistic < 103.4 && accepted > 300, "{statistic}, {accepted} accepted, {counts:?}");
+    assert!(statistic < 103.4 && accepted > 150, "{statistic}, {accepted} accepted, {counts:?}");
 }
 
 /// Without confidence nothing is drafted; with all of it the whole block is.
@@ -224,7 +224,7 @@ fn rows_have_the_same_bits_among_others() {
             block_on(engine.prefill(&mut state, &Prompt::text(prompt.clone()), how)).unwrap().logits
         };
         let alone = logits(1);
-        for chunk in [2, 4, 6, 8, 33] {
+        for chunk in [2, 6, 33] {
             assert!(logits(chunk) == alone, "{chunk} rows, {precision:?}");
         }
     }
@@ -235,19 +235,19 @@ fn answers_on_the_gpu() {
     let mut counts = Counts::default();
     for precision in [Precision::F32, Precision::Released] {
         let engine = gpu(precision);
-        for prompt in 0..8 {
+        for prompt in 0..6 {
             let drawn = Sampling { temperature: 1.2, top_p: if prompt % 4 == 3 { 0.8 } else { 1.0 }, seed: prompt };
             let sampler = if prompt % 2 == 0 { greedy() } else { Sampler::new(drawn).unwrap() };
             let prompt = ids(&format!("prompt {prompt}"), 1 + prompt as usize);
-            let (expected, plain) = answer(&engine, &prompt, &sampler, None, 12, &mut Counts::default());
-            let (actual, state) = answer(&engine, &prompt, &sampler, ALWAYS, 12, &mut counts);
+            let (expected, plain) = answer(&engine, &prompt, &sampler, None, 10, &mut Counts::default());
+            let (actual, state) = answer(&engine, &prompt, &sampler, ALWAYS, 10, &mut counts);
             assert_eq!(actual, expected, "{prompt:?}");
             let [state, plain] = [state, plain].map(|state| block_on(engine.download(&state)).unwrap());
             assert!(state == plain, "{prompt:?}");
         }
     }
     println!("{counts:?}");
-    assert!(counts.accepted > 5, "{counts:?}");
+    assert!(counts.accepted > 3, "{counts:?}");
 }
 
 /// What the GPU proposes is what the reference drafts.
