@@ -16,7 +16,7 @@ let page;
 let problems;
 before(async () => {
   [browser, server] = await Promise.all([launch(), serve()]);
-  ({ page, problems } = await open(browser, `${server.url}?backend=cpu`, { locale: 'vi-VN', colorScheme: 'light' }));
+  ({ page, problems } = await open(browser, `${server.url}?backend=cpu`, { locale: 'vi-VN', colorScheme: 'light', viewport: { width: 1280, height: 2600 } }));
   await live(page);
   await page.locator('#text').fill(TEXT);
   await page.locator('#picture select').selectOption('disc');
