@@ -5,7 +5,7 @@
 //
 // | method      | parameters                         | result                                                                    |
 // |-------------|------------------------------------|---------------------------------------------------------------------------|
-// | `open`      | backend, build                     | {@link Info}; made by {@link Engine.open}                                 |
+// | `open`      | backend, build, lock               | {@link Info}; made by {@link Engine.open}                                 |
 // | `run`       | text, picture, token, layer, kv    | {@link Lab}: ten chapters about one token in one layer                    |
 // | `report`    | token, layer                       | {@link Lab} of the same prompt, seen from elsewhere                       |
 // | `taps`      |                                    | what {@link Engine.tensor} can give: {@link TapInfo} list                 |
@@ -16,7 +16,7 @@
 // | `timings`   |                                    | {@link Timings}: prefill and decode, with conditions                      |
 // | `loseDevice`|                                    | destroys the GPU device, to see the engine recover                        |
 //
-// Events of the worker: `progress` {stage, done, total}, `lost` {message}, `recovered` {}.
+// Events of the worker: `alive` {} once it holds the lock, `progress` {stage, done, total}, `lost` {message}, `recovered` {}, `died` {message}.
 
 /** @typedef {{ vi: string, en: string }} Text */
 /** @typedef {{ id: number, label: string, logit: number, probability: number }} Candidate */
@@ -118,7 +118,27 @@ export class Engine extends EventTarget {
       this.#died(event.message || `${url.href} could not be started`);
     };
     worker.onmessageerror = () => this.#died('a message could not be read');
-    this.info = await this.#send('open', { backend: this.#options.backend ?? 'auto', build: BUILD });
+    const lock = this.#watch(worker);
+    this.info = await this.#send('open', { backend: this.#options.backend ?? 'auto', build: BUILD, lock });
+  }
+
+  /**
+   * A worker that is ended from outside says nothing. So it holds a lock as long as it lives: whoever is given the lock after it knows that it
+   * is gone. Where there are no locks, `null`.
+   * @param {Worker} worker
+   */
+  #watch(worker) {
+    if (!navigator.locks) return null;
+    const lock = `flash890 ${crypto.randomUUID()}`;
+    const held = (/** @type {Event} */ event) => {
+      if (/** @type {MessageEvent} */ (event).data?.event !== 'alive') return;
+      worker.removeEventListener('message', held);
+      void navigator.locks.request(lock, () => {
+        if (this.#worker === worker) this.#died('the worker ended');
+      });
+    };
+    worker.addEventListener('message', held);
+    return lock;
   }
 
   /** @param {{ id?: number, result?: any, error?: { kind: string, message: string }, event?: string, detail?: any }} message */

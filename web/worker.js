@@ -56,6 +56,14 @@ async function load(engineBuild) {
   await init({ module_or_path: module });
 }
 
+/** Holds a lock for as long as this worker lives, so that the page learns of its end. @param {string} lock */
+function hold(lock) {
+  void navigator.locks.request(lock, () => {
+    tell('alive', {});
+    return new Promise(() => {});
+  });
+}
+
 /** What the browser says about its adapter, or `null`: no WebGPU, or no adapter. */
 async function adapterName() {
   const info = (await /** @type {any} */ (navigator).gpu?.requestAdapter({ powerPreference: 'high-performance' }))?.info;
@@ -66,7 +74,8 @@ async function adapterName() {
 
 /** @type {Record<string, (params: any) => any>} */
 const methods = {
-  async open({ backend, build }) {
+  async open({ backend, build, lock }) {
+    if (lock) hold(lock);
     await load(build);
     desk = await Desk.open(JSON.stringify({ backend, adapter: await adapterName() }), tell);
     return JSON.parse(desk.info());

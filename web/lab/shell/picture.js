@@ -1,9 +1,15 @@
 // Pictures: the reader's own, by button, drop or paste, and the small copy that figure 1A carries. Only canvases, so no image source needs the policy's leave.
 
-import { el } from '../dom.js';
+import { el, grouped } from '../dom.js';
 
 /** Bytes of a picture file that are still read. */
 export const MAX_FILE = 40_000_000;
+
+/** Pixels of a side that are still read: what every browser can hold in a canvas. */
+const MAX_SIDE = 16_384;
+
+/** The preview fits into this box. */
+const PREVIEW = { width: 216, height: 72 };
 
 /** @typedef {{ bytes: ArrayBuffer, name: string }} Own */
 /** @typedef {{ key: string, values: Record<string, string|number> }} Refusal */
@@ -18,9 +24,16 @@ export async function read(file) {
   if (file.type && !file.type.startsWith('image/')) return { refusal: { key: 'picture.wrongType', values: { name, type: file.type } } };
   if (file.size > MAX_FILE) return { refusal: { key: 'picture.tooLarge', values: { name, size: Math.round(file.size / 1e6), limit: MAX_FILE / 1e6 } } };
   try {
-    const bitmap = await createImageBitmap(file, { resizeHeight: 72, resizeQuality: 'high' });
-    const preview = el('canvas', { width: bitmap.width, height: bitmap.height, 'aria-hidden': 'true' });
-    preview.getContext('2d')?.drawImage(bitmap, 0, 0);
+    const bitmap = await createImageBitmap(file);
+    const { width, height } = bitmap;
+    if (Math.max(width, height) > MAX_SIDE) {
+      bitmap.close();
+      return { refusal: { key: 'picture.tooWide', values: { name, width: grouped(width), height: grouped(height), limit: grouped(MAX_SIDE) } } };
+    }
+    const scale = Math.min(PREVIEW.width / width, PREVIEW.height / height);
+    const size = { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) };
+    const preview = el('canvas', { ...size, 'aria-hidden': 'true' });
+    preview.getContext('2d')?.drawImage(bitmap, 0, 0, size.width, size.height);
     bitmap.close();
     return { own: { bytes: await file.arrayBuffer(), name }, preview };
   } catch (error) {

@@ -81,7 +81,10 @@ export class Session {
       });
       engine.addEventListener('died', (event) => {
         const detail = /** @type {CustomEvent} */ (event).detail;
-        if (this.engine === engine && !this.#store.state.busy) this.#store.set({ problem: { kind: 'worker', message: detail?.message ?? '' } });
+        if (this.engine !== engine) return;
+        // A new worker reads the prompt again, but not what was decoded behind it.
+        this.#store.set({ steps: [], made: null, playing: false });
+        if (!this.#store.state.busy) this.#store.set({ problem: { kind: 'worker', message: detail?.message ?? '' } });
       });
       engine.addEventListener('recovered', () => this.#store.set({ lost: null, news: 'recovered', problem: null }));
       this.engine = engine;
