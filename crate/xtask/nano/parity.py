@@ -77,3 +77,29 @@ def _draft(network: Network, golden: dict[str, Tensor]) -> tuple[float, float, f
     before = torch.cat([anchor[0], expected[:-1].long()])
     logits, _ = draft_logits(network, draft_states(network, taps, anchor, at, run)[0, 0], before)
     return nmse(logits, golden["dspark.step_logits"].float()), LIMIT_CACHES, float((drafts == expected).float().mean())
+
+
+def against_engine(engine: Path, folder: Path, count: int = 6, most: int = 24) -> bool:
+    """The same greedy ids from this model and from `flash890 generate`, for questions of the test with and without a picture."""
+    from tokenizers import Tokenizer
+
+    from .batches import Encoder
+    from .data.dialogues import Source, held_out
+    from .generate import by_engine, greedy
+
+    network, tables = load(folder)
+    encoder = Encoder(Tokenizer.from_file(str(folder / "tokenizer.json")), network.c, tables)
+    single = [d for d in held_out(Source()) if len(d.turns) == 1]
+    pictures = [d for d in single if d.kind == "picture"]
+    chosen = [d for d in single if d.kind != "picture"][:: max(len(single) // count, 1)][:count] + pictures[: max(count // 3, 1)]
+    good = True
+    for kv in ("f32", "released"):
+        for dialogue in chosen:
+            turn = dialogue.turns[0]
+            mine = greedy(network, encoder, [encoder.encode(dialogue, open_end=True)], most, quantise=kv == "released")[0]
+            other = by_engine(engine, folder, turn.question, turn.picture, most, ("--kv", kv))["ids"]
+            other = [id for id in other if id != network.c.eos_token_id]
+            same = next((i for i, (a, b) in enumerate(zip(mine, other)) if a != b), min(len(mine), len(other)))
+            good &= mine == other
+            print(f"kv {kv:8} {'same' if mine == other else 'DIFFERENT'} {same}/{len(mine)} ids  {turn.question!r}")
+    return good
