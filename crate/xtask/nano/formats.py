@@ -30,9 +30,10 @@ def e4m3(x: Tensor) -> Tensor:
 
 def e2m1(x: Tensor) -> Tensor:
     """Values of E2M1, ties to the even code (N.1): steps of 1/2 below 2, of 1 below 4, of 2 up to 6."""
-    a = x.abs().clamp(max=6)
-    step = torch.where(a < 2, 0.5, torch.where(a < 4, 1.0, 2.0))
-    return torch.copysign((a / step).round() * step, x)
+    a = x.abs().clamp_(max=6)
+    # Half of the power of two below the value, read from the exponent bits, at least 1/2.
+    step = (a.view(torch.int32) & 0x7F800000).view(torch.float32).clamp_(min=1).mul_(0.5)
+    return torch.copysign((a / step).round_().mul_(step), x)
 
 
 def pack(values: Tensor) -> Tensor:
@@ -59,20 +60,28 @@ def encode_fp8(w: Tensor) -> tuple[Tensor, Tensor]:
 
 def decode_fp8(codes: Tensor, scale: Tensor) -> Tensor:
     rows, cols = codes.shape
-    full = e8m0(scale).repeat_interleave(32, 0).repeat_interleave(32, 1)
+    full = e8m0(scale)[:, None, :, None].expand(-1, 32, -1, 32).flatten(2).flatten(0, 1)
     return codes.float() * full[:rows, :cols]
 
 
-def encode_fp4(w: Tensor) -> tuple[Tensor, Tensor]:
-    """`[..., out, in]` to packed E2M1 and one E8M0 byte per 32 columns of a row.
+def _fp4_groups(w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Groups of 32 columns: rounded values `q` in units of the scale, scales, and their bytes.
 
     The scale may also be one step smaller, which clips the largest weight and is finer for the others; the smaller squared error counts.
     """
     groups = w.unflatten(-1, (-1, 32))
-    byte = pow2_byte(groups.abs().amax(-1).clamp(min=1e-6), INV_6)
-    error = lambda b: (groups - e2m1(groups / e8m0(b)[..., None]) * e8m0(b)[..., None]).square().sum(-1)  # noqa: E731
-    byte = torch.where(error(byte - 1) < error(byte), byte - 1, byte)
-    return pack(e2m1(groups / e8m0(byte)[..., None]).flatten(-2)), byte.to(torch.uint8)
+    byte = pow2_byte(groups.abs().amax(-1, keepdim=True).clamp(min=1e-6), INV_6)
+    coarse, fine = e8m0(byte), e8m0(byte - 1)
+    q, finer = e2m1(groups / coarse), e2m1(groups / fine)
+    error = lambda q, scale: (q * scale).sub_(groups).square_().sum(-1, keepdim=True)  # noqa: E731
+    better = error(finer, fine) < error(q, coarse)
+    return torch.where(better, finer, q), torch.where(better, fine, coarse), torch.where(better, byte - 1, byte)
+
+
+def encode_fp4(w: Tensor) -> tuple[Tensor, Tensor]:
+    """`[..., out, in]` to packed E2M1 and one E8M0 byte per 32 columns of a row."""
+    q, _, byte = _fp4_groups(w)
+    return pack(q.flatten(-2)), byte[..., 0].to(torch.uint8)
 
 
 def decode_fp4(packed: Tensor, scale: Tensor) -> Tensor:
@@ -99,6 +108,9 @@ def fake(format: str, w: Tensor) -> Tensor:
         return w
     if format == "bf16":
         return w.bfloat16().float()
+    if format == "fp4":
+        q, scale, _ = _fp4_groups(w)
+        return (q * scale).flatten(-2)
     encode, decode = CODECS[format]
     return decode(*encode(w))
 

@@ -69,11 +69,11 @@ class Experts(nn.Module):
         order = ids.flatten().argsort(stable=True)
         token = order // self.top_k
         counts = torch.bincount(ids.flatten(), minlength=self.gate.bias.numel()).tolist()
-        parts = []
-        for e, (rows, w) in enumerate(zip(x[token].split(counts), weights.flatten()[order].split(counts))):
-            h = self._swiglu(rows @ self.experts.w1[e].t(), rows @ self.experts.w3[e].t())
+        inputs, shares = x[token].split(counts), weights.flatten()[order, None].split(counts)
+        stack, parts = self.experts, []
+        for rows, share, w1, w2, w3 in zip(inputs, shares, stack.w1.unbind(), stack.w2.unbind(), stack.w3.unbind()):
             # The weight enters before w2 (9.2).
-            parts.append((h * w[:, None]) @ self.experts.w2[e].t())
+            parts.append((self._swiglu(rows @ w1.t(), rows @ w3.t()) * share) @ w2.t())
         routed = torch.zeros_like(x).index_add(0, token, torch.cat(parts))
         s = self.shared_experts
         return routed + s.w2(self._swiglu(s.w1(x), s.w3(x)))
