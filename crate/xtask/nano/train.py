@@ -28,9 +28,10 @@ SAVE_SECONDS, LOG_STEPS, MEASURE_STEPS = 300, 20, 20
 
 def rate_at(step: int, steps: int) -> float:
     """Linear warm-up, cosine decay."""
-    if step < WARM_UP:
-        return PEAK * (step + 1) / WARM_UP
-    part = min((step - WARM_UP) / max(steps - WARM_UP, 1), 1.0)
+    warm = min(WARM_UP, steps // 10)
+    if step < warm:
+        return PEAK * (step + 1) / warm
+    part = min((step - warm) / max(steps - warm, 1), 1.0)
     return FLOOR + (PEAK - FLOOR) * 0.5 * (1 + math.cos(math.pi * part))
 
 

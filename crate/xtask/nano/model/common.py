@@ -28,7 +28,8 @@ class Norm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
+        mean_square = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square() / x.shape[-1]
+        return x * torch.rsqrt(mean_square + self.eps) * self.weight
 
 
 def inverse_powers(dims: int, base: float) -> Tensor:

@@ -48,12 +48,13 @@ def mixes(layer: nn.Module, name: str, c: Config, h: Tensor) -> tuple[Tensor, Te
     """`pre` `[n, h]`, `post` `[n, h]`, `comb` `[n, source, target]` from the residual `[n, h, dim]`."""
     fn, scale, base = (getattr(layer, f"{name}_{part}") for part in ("fn", "scale", "base"))
     lanes, f = c.hc_mult, h.flatten(1)
-    m = F.linear(f, fn) * torch.rsqrt(f.square().mean(-1, keepdim=True) + c.rms_norm_eps)
+    mean_square = torch.linalg.vector_norm(f, dim=-1, keepdim=True).square() / f.shape[-1]
+    m = F.linear(f, fn) * torch.rsqrt(mean_square + c.rms_norm_eps)
     pre = torch.sigmoid(m[:, :lanes] * scale[0] + base[:lanes]) + c.hc_eps
     post = 2 * torch.sigmoid(m[:, lanes : 2 * lanes] * scale[1] + base[lanes : 2 * lanes])
     logits = (m[:, 2 * lanes :] * scale[2] + base[2 * lanes :]).t().contiguous().unflatten(0, (lanes, lanes))
     comb = Sinkhorn.apply(logits, c.hc_sinkhorn_iters, c.hc_eps)
-    return pre, post, comb.permute(2, 0, 1)
+    return pre, post, comb.permute(2, 0, 1).contiguous()
 
 
 def collapse(h: Tensor, pre: Tensor) -> Tensor:
@@ -63,4 +64,4 @@ def collapse(h: Tensor, pre: Tensor) -> Tensor:
 
 def expand(h: Tensor, y: Tensor, post: Tensor, comb: Tensor) -> Tensor:
     """Writes `y` `[n, dim]` back: the sum runs over the first index of `comb` (3.2)."""
-    return torch.baddbmm(post[..., None] * y[:, None], comb.transpose(1, 2), h)
+    return torch.addcmul(torch.bmm(comb.transpose(1, 2), h), post[..., None], y[:, None])
