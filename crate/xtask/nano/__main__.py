@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-DEFAULT = Path("out/nano")
+DEFAULT = Path(__file__).parent / "out"
 
 
 def arguments() -> argparse.Namespace:
