@@ -10,7 +10,7 @@ from .data.dialogues import Source
 from .hashing import Tables, primes_of
 
 # Conversations that the tokenizer is trained on.
-CORPUS = 20_000
+CORPUS = 8_000
 
 
 def make(source: Source, seed: int = 890):

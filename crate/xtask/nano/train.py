@@ -22,7 +22,7 @@ BACKBONE = 0.85
 # Share of a phase before the network sees rounded weights: rounding is what training ends with.
 ROUGH = 0.4
 # Places in a batch.
-TOKENS = 3000
+TOKENS = 2000
 SAVE_SECONDS, LOG_STEPS, MEASURE_STEPS = 300, 20, 20
 
 
@@ -63,22 +63,26 @@ class Trainer:
         self.resumed = state["master"]
         print(f"goes on at step {self.step} of {self.steps.get(self.phase, '?')} ({self.phase})")
 
-    def _save(self, master: Master) -> None:
+    def _save(self, master: Master | None) -> None:
         state = {
             "network": self.network.state_dict(), "phase": self.phase, "step": self.step, "seconds": self.seconds, "steps": self.steps,
-            "master": master.state(),
+            "master": master.state() if master else None,
         }
         part = self.state_file.with_suffix(".part")
         torch.save(state, part)
         part.replace(self.state_file)
 
     def run(self) -> None:
+        if self.phase == "done":
+            print(f"{self.folder} is trained already")
         for phase in ("backbone", "drafts"):
             if self.phase == phase:
-                self._run_phase()
+                master = self._run_phase()
                 self.phase, self.step = {"backbone": "drafts", "drafts": "done"}[phase], 0
+                self._save(None)
+                self.export(master)
 
-    def _run_phase(self) -> None:
+    def _run_phase(self) -> Master:
         master = Master(self.network, self.phase, DECAY)
         if self.resumed:
             master.restore(self.resumed)
@@ -101,8 +105,7 @@ class Trainer:
                 self.export(master)
         self.seconds += time.monotonic() - begin
         master.load()
-        self._save(master)
-        self.export(master)
+        return master
 
     def _plan(self, seconds: float) -> None:
         """Fixes the steps of this phase from the time of the first ones."""

@@ -47,7 +47,7 @@ def _chats(name: str) -> list[Chat]:
 
 
 # Share of each kind of conversation while training.
-MIX = {"fact": 0.50, "kv": 0.08, "follow": 0.17, "mixed": 0.07, "small_talk": 0.04, "off_topic": 0.07, "picture": 0.07}
+MIX = {"fact": 0.48, "kv": 0.07, "follow": 0.17, "mixed": 0.07, "small_talk": 0.04, "off_topic": 0.07, "picture": 0.10}
 
 
 class Source:
@@ -73,7 +73,9 @@ class Source:
         if kind == "follow":
             return self.follow(lang, rng, held)
         if kind == "mixed":
-            kinds = rng.choice(["fact", "kv", "small_talk", "off_topic"], rng.integers(2, 5), p=[0.7, 0.1, 0.1, 0.1])
+            # Now and then a long talk, so that late positions are known too.
+            turns = rng.integers(6, 11) if rng.random() < 0.1 else rng.integers(2, 5)
+            kinds = rng.choice(["fact", "kv", "small_talk", "off_topic"], turns, p=[0.7, 0.1, 0.1, 0.1])
             return [turn for one in kinds for turn in self.make(str(one), lang, rng, held)]
         return [getattr(self, f"one_{kind}")(lang, rng, held)]
 
