@@ -69,7 +69,11 @@ class Encoder:
     def collate(self, encoded: list[Encoded]) -> Examples:
         """Padded behind; row ids of the n-gram memory are found here, once."""
         c, longest = self.c, max(len(e.ids) for e in encoded)
-        pad = lambda values, fill: np.stack([np.pad(v, [(0, longest - len(v))] + [(0, 0)] * (v.ndim - 1), constant_values=fill) for v in values])  # noqa: E731
+
+        def pad(values: list[np.ndarray], fill) -> np.ndarray:
+            widths = [[(0, longest - len(v))] + [(0, 0)] * (v.ndim - 1) for v in values]
+            return np.stack([np.pad(v, width, constant_values=fill) for v, width in zip(values, widths)])
+
         ids = torch.from_numpy(pad([e.ids for e in encoded], c.engram_pad_token_id))
         answer = torch.from_numpy(pad([e.answer for e in encoded], False))
         rows = [self.tables.rows(c, e.ids, e.types) for e in encoded]

@@ -59,7 +59,8 @@ def _both(id, block, section, kind, subject, vi, en) -> Fact:
 def _blocks(rows: list[list[str]]) -> list[Fact]:
     facts, names = [], {row[0]: (row[2], row[3]) for row in rows}
     for code, section, vi, en, *aspects in rows:
-        subject = {"vi": [f"khối {code}", code, f"khối {code} ({vi})"], "en": [f"block {code}", code, f"block {code} ({en})"]}
+        named = lambda word, name: [f"{word} {code}", code, f"{word} {code} ({name})"]  # noqa: B023, E731
+        subject = {"vi": named("khối", vi), "en": named("block", en)}
         add = lambda kind, v, e: facts.append(_both(f"block.{code}.{kind}", code, section, f"block_{kind}", subject, v, e))  # noqa: B023, E731
         add("name", f"Khối {code} là {vi}.", f"Block {code} is the {en}.")
         verbs = {"receives": ("nhận", "receives"), "does": ("", ""), "returns": ("trả ra", "returns"), "why": ("", "")}

@@ -9,8 +9,12 @@ import numpy as np
 from .facts import Fact, local
 
 HERE = Path(__file__).parent
-NUMERIC = re.compile(r"^(số|kích thước|độ dài|dung lượng|tổng|hạng|hệ số|tỉ lệ KV|epsilon|cạnh|ngưỡng|con số)")
-PLURAL = re.compile(r"^(the )?(\w+[ -]){0,2}?(layers|parameters|bytes|entries|tokens|heads|rows|ratios|settings|bases|experts|stages|ids|numbers|lengths|pixels|lanes|weights|shards|levels|kinds|types|dims|positions|taps)\b")
+NUMERIC = re.compile(r"^(kích thước|độ dài|dung lượng|tổng|hạng|hệ số|tỉ lệ KV|epsilon|cạnh|ngưỡng|con số)")
+COUNTED = re.compile(r"^(the number of |số )")
+PLURAL = re.compile(
+    r"^(the )?(\w+[ -]){0,2}?(layers|parameters|bytes|entries|tokens|heads|rows|ratios|settings|bases|experts|stages|ids|numbers|"
+    r"lengths|pixels|lanes|weights|shards|levels|kinds|types|dims|positions|taps)\b"
+)
 
 
 def split(entries: list[str], held: bool) -> list[str]:
@@ -38,14 +42,17 @@ def pick(rng: np.random.Generator, entries: list):
 
 
 def fill(template: str, subject: str) -> str:
-    """A question with its first letter large."""
-    plural = bool(PLURAL.match(subject)) and not subject.startswith("the size")
-    text = template.replace("{s}", subject).replace("{is}", "are" if plural else "is")
+    """A question with its first letter large. `{n}` is what is counted: the subject without "the number of"."""
+    plural = bool(PLURAL.match(subject)) and not subject.startswith(("the size", "the number"))
+    counted = COUNTED.sub("", subject)
+    text = template.replace("{s}", subject).replace("{n}", counted).replace("{is}", "are" if plural else "is")
     return text[0].upper() + text[1:]
 
 
 def template_kind(kind: str, subject: str, lang: str) -> str:
-    """Vietnamese asks for numbers with words of their own."""
+    """Numbers are asked for with words of their own."""
+    if kind == "value" and COUNTED.match(subject):
+        return "countable"
     return "number" if (kind, lang) == ("value", "vi") and NUMERIC.match(subject) else kind
 
 

@@ -22,24 +22,53 @@ SIZES = [(126, 126), (126, 126), (126, 126), (168, 126), (168, 168), (210, 210)]
 
 QUESTIONS = {
     "all": {
-        "vi": ["Trong ảnh có gì?", "Bạn thấy gì?", "Mô tả ảnh này.", "Ảnh này là gì?", "Hãy cho biết ảnh có gì.", "Đây là gì?", ""],
-        "en": ["What is in the picture?", "What do you see?", "Describe this picture.", "What is this?", "Tell me what the picture shows.", "What does it show?", ""],
+        "vi": [
+            "Trong ảnh có gì?", "Bạn thấy gì?", "Mô tả ảnh này.", "Ảnh này là gì?", "Hãy cho biết ảnh có gì.",
+            "Đây là gì?", "",
+        ],
+        "en": [
+            "What is in the picture?", "What do you see?", "Describe this picture.", "What is this?",
+            "Tell me what the picture shows.", "What does it show?", "",
+        ],
     },
     "shape": {
-        "vi": ["Đây là hình gì?", "Hình dạng gì?", "Trong ảnh là hình gì?", "Hình gì vậy?", "Bạn nhận ra hình gì?", "Cho biết hình dạng."],
-        "en": ["What shape is it?", "Which shape is this?", "What shape is in the picture?", "The shape?", "Which shape do you recognise?", "Tell me the shape."],
+        "vi": [
+            "Đây là hình gì?", "Hình dạng gì?", "Trong ảnh là hình gì?", "Hình gì vậy?", "Bạn nhận ra hình gì?",
+            "Cho biết hình dạng.",
+        ],
+        "en": [
+            "What shape is it?", "Which shape is this?", "What shape is in the picture?", "The shape?",
+            "Which shape do you recognise?", "Tell me the shape.",
+        ],
     },
     "colour": {
-        "vi": ["Hình màu gì?", "Màu gì?", "Nó có màu gì?", "Màu của hình là gì?", "Bạn thấy hình màu gì?", "Cho biết màu."],
-        "en": ["What colour is it?", "Which colour is this?", "What is its colour?", "The colour?", "Which colour do you see?", "Tell me the colour."],
+        "vi": [
+            "Hình màu gì?", "Màu gì?", "Nó có màu gì?", "Màu của hình là gì?", "Bạn thấy hình màu gì?", "Cho biết màu.",
+        ],
+        "en": [
+            "What colour is it?", "Which colour is this?", "What is its colour?", "The colour?",
+            "Which colour do you see?", "Tell me the colour.",
+        ],
     },
     "count": {
-        "vi": ["Có mấy hình?", "Có bao nhiêu hình?", "Ảnh có mấy hình?", "Đếm số hình.", "Bạn đếm được mấy hình?", "Số hình là bao nhiêu?"],
-        "en": ["How many shapes are there?", "How many?", "How many shapes are in the picture?", "Count the shapes.", "How many shapes do you count?", "The number of shapes?"],
+        "vi": [
+            "Có mấy hình?", "Có bao nhiêu hình?", "Ảnh có mấy hình?", "Đếm số hình.", "Bạn đếm được mấy hình?",
+            "Số hình là bao nhiêu?",
+        ],
+        "en": [
+            "How many shapes are there?", "How many?", "How many shapes are in the picture?", "Count the shapes.",
+            "How many shapes do you count?", "The number of shapes?",
+        ],
     },
     "place": {
-        "vi": ["Hình nằm ở đâu?", "Nó ở đâu?", "Vị trí của hình?", "Hình ở phía nào?", "Bạn thấy hình ở chỗ nào?", "Cho biết vị trí."],
-        "en": ["Where is the shape?", "Where is it?", "The position of the shape?", "On which side is it?", "At which place do you see it?", "Tell me the position."],
+        "vi": [
+            "Hình nằm ở đâu?", "Nó ở đâu?", "Vị trí của hình?", "Hình ở phía nào?", "Bạn thấy hình ở chỗ nào?",
+            "Cho biết vị trí.",
+        ],
+        "en": [
+            "Where is the shape?", "Where is it?", "The position of the shape?", "On which side is it?",
+            "At which place do you see it?", "Tell me the position.",
+        ],
     },
 }
 
