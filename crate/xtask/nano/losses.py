@@ -40,4 +40,4 @@ def drafts(network: Network, examples: Examples, rng: np.random.Generator, ancho
     loss = F.cross_entropy(logits[real], targets[real])
     loss = loss + 0.1 * F.binary_cross_entropy_with_logits(confidence[asked], right[asked].float())
     index = torch.stack(out.run.index_loss).mean() if out.run.index_loss else loss.new_zeros(())
-    return loss + 0.1 * index, float(accepted.mean()), float(index)
+    return loss + 0.1 * index, float(accepted.mean()), float(index.detach())
