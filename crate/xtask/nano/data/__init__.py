@@ -1,0 +1,1 @@
+"""The knowledge as text files, and how it is asked for."""

@@ -1,0 +1,109 @@
+"""Questions from templates, with a fixed rule for what is held out: the 5th of every five entries of every list is never trained."""
+
+import re
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+
+from .facts import Fact, local
+
+HERE = Path(__file__).parent
+NUMERIC = re.compile(r"^(kích thước|độ dài|dung lượng|tổng|hạng|hệ số|tỉ lệ KV|epsilon|cạnh|ngưỡng|con số)")
+COUNTED = re.compile(r"^(the number of |số )")
+PLURAL = re.compile(
+    r"^(the )?(\w+[ -]){0,2}?(layers|parameters|bytes|entries|tokens|heads|rows|ratios|settings|bases|experts|stages|ids|numbers|"
+    r"lengths|pixels|lanes|weights|shards|levels|kinds|types|dims|positions|taps)\b"
+)
+
+
+def split(entries: list[str], held: bool) -> list[str]:
+    """The trained entries of a list, or those held out."""
+    return [entry for i, entry in enumerate(entries) if (i % 5 == 4) == held]
+
+
+def templates() -> dict[tuple[str, str], list[str]]:
+    """Lists by kind and language."""
+    out: dict[tuple[str, str], list[str]] = {}
+    for line in (HERE / "templates.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("= "):
+            _, kind, lang = line.split()
+            current = out.setdefault((kind, lang), [])
+        elif line and not line.startswith("#"):
+            current.append(line)
+    return out
+
+
+TEMPLATES = templates()
+
+
+def pick(rng: np.random.Generator, entries: list):
+    return entries[rng.integers(len(entries))]
+
+
+def fill(template: str, subject: str) -> str:
+    """A question with its first letter large. `{n}` is what is counted: the subject without "the number of"."""
+    plural = bool(PLURAL.match(subject)) and not subject.startswith(("the size", "the number"))
+    counted = COUNTED.sub("", subject)
+    text = template.replace("{s}", subject).replace("{n}", counted).replace("{is}", "are" if plural else "is")
+    return text[0].upper() + text[1:]
+
+
+def template_kind(kind: str, subject: str, lang: str) -> str:
+    """Numbers are asked for with words of their own."""
+    if kind == "value" and COUNTED.match(subject):
+        return "countable"
+    return "number" if (kind, lang) == ("value", "vi") and NUMERIC.match(subject) else kind
+
+
+def question(fact: Fact, lang: str, rng: np.random.Generator, held: bool) -> str:
+    """One way to ask for a fact. Whole written questions belong to the trained ones."""
+    asks = fact.asks.get(lang, [])
+    if not held and asks and rng.random() < 0.25:
+        return pick(rng, asks)
+    subject = pick(rng, fact.subjects[lang])
+    return fill(pick(rng, split(TEMPLATES[template_kind(fact.kind, subject, lang), lang], held)), subject)
+
+
+def every_question(fact: Fact, lang: str, held: bool) -> list[str]:
+    """All ways to ask for a fact."""
+    asks = [] if held else fact.asks.get(lang, [])
+    filled = (
+        fill(template, subject)
+        for subject in fact.subjects[lang]
+        for template in split(TEMPLATES[template_kind(fact.kind, subject, lang), lang], held)
+    )
+    return asks + list(filled)
+
+
+def count_forms(n: int, lang: str) -> list[str]:
+    """Ways to write a token count."""
+    forms = [local(f"{n:,}", lang), str(n)]
+    words = {"vi": ("nghìn", "triệu"), "en": ("thousand", "million")}[lang]
+    for unit, word, letter in ((1000, words[0], "k"), (10**6, words[1], "M")):
+        if n % (unit // 10) == 0 and unit <= n < unit * 1000:
+            amount = local(f"{n / unit:g}", lang)
+            forms += [f"{amount} {word}", f"{amount}{letter}"]
+    return forms
+
+
+def without_marks(text: str) -> str:
+    """Vietnamese as typed on a keyboard without marks."""
+    text = unicodedata.normalize("NFD", text.replace("đ", "d").replace("Đ", "D"))
+    return "".join(ch for ch in text if unicodedata.category(ch) != "Mn")
+
+
+GREETINGS = {"vi": ["Cho mình hỏi, ", "Bạn ơi, ", "Chào bạn, ", "Ê, "], "en": ["Hi, ", "Hello, ", "Please, ", "Quick question: "]}
+
+
+def typed(text: str, lang: str, rng: np.random.Generator) -> str:
+    """The same question as people type it: without marks, without capitals, without the last sign, after a greeting."""
+    if text and rng.random() < 0.1:
+        text = pick(rng, GREETINGS[lang]) + text[0].lower() + text[1:]
+    if lang == "vi" and rng.random() < 0.35:
+        text = without_marks(text)
+    if rng.random() < 0.3:
+        text = text.lower()
+    if rng.random() < 0.2:
+        text = text.rstrip("?.")
+    return text
