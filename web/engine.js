@@ -119,7 +119,14 @@ export class Engine extends EventTarget {
     };
     worker.onmessageerror = () => this.#died('a message could not be read');
     const lock = this.#watch(worker);
-    this.info = await this.#send('open', { backend: this.#options.backend ?? 'auto', build: BUILD, lock });
+    try {
+      this.info = await this.#send('open', { backend: this.#options.backend ?? 'auto', build: BUILD, lock });
+    } catch (error) {
+      // A worker that could not open answers nothing else; the next call tries with a new one.
+      worker.terminate();
+      if (this.#worker === worker) this.#worker = null;
+      throw error;
+    }
   }
 
   /**

@@ -78,7 +78,7 @@ const methods = {
     if (lock) hold(lock);
     await load(build);
     desk = await Desk.open(JSON.stringify({ backend, adapter: await adapterName() }), tell);
-    return JSON.parse(desk.info());
+    return { ...JSON.parse(desk.info()), build: BUILD };
   },
   async run({ text, picture, ...rest }) {
     const own = picture && typeof picture === 'object' ? new Uint8Array(picture.bytes) : undefined;

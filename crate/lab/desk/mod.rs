@@ -3,8 +3,13 @@
 //! Everything that a host has to bring along is passed in: a clock, and somebody who hears of progress and of a lost device. So the same code
 //! answers a browser's worker and a native test.
 
-use super::content::{Lab, Text};
-use super::figure::Candidate;
+mod choose;
+mod words;
+mod writing;
+
+pub use words::{Event, Host, How, Kv, RunRequest, Step, TapInfo, Where, Wish};
+
+use super::content::Lab;
 use super::on_gpu;
 use super::page::{self, Backend, Info, KvComparison, Limits};
 use super::prompt::{self, Picture, Request, Seen};
@@ -15,156 +20,17 @@ use crate::blocks::b1a_input::Prompt;
 use crate::blocks::context::Context;
 use crate::blocks::tap::Tap;
 use crate::error::{Error, Result};
-use crate::generate::{Sampler, Sampling};
-use crate::gpu::{Choice, Tier};
-use crate::kernels::canary;
-use crate::model::engine::{self, Engine, EngineState};
+use crate::gpu::Tier;
+use crate::model::Engine;
+use crate::model::Reference;
 use crate::model::gpu::GpuModel;
-use crate::model::{Prefill, Reference};
 use crate::numerics::precision::Precision;
 use crate::text::Tokenizer;
 use crate::weights::Checkpoint;
-use serde::{Deserialize, Serialize};
+use choose::choose;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// What the page asks for when it opens the lab.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wish {
-    /// A real GPU where there is one; otherwise what a short measurement finds quicker.
-    #[default]
-    Auto,
-    /// A GPU, or an adapter that runs shaders on the processor.
-    Gpu,
-    /// The CPU reference.
-    Cpu,
-}
-
-/// A prompt to run.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunRequest {
-    /// The text behind `BOS` and the picture.
-    pub text: String,
-    /// `disc` and `grid` are drawn by the lab, `own` comes with the call.
-    #[serde(default)]
-    pub picture: Option<String>,
-    /// Position to follow; the last if there is none.
-    #[serde(default)]
-    pub token: Option<usize>,
-    /// Layer to look into; where encoder and decoder meet if there is none.
-    #[serde(default)]
-    pub layer: Option<usize>,
-    /// `released`, or `f32` for caches that are not quantised.
-    #[serde(default)]
-    pub kv: Kv,
-}
-
-/// How a run keeps its caches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kv {
-    /// FP4 entries and keys, FP8 windows.
-    #[default]
-    Released,
-    /// Unquantised.
-    F32,
-}
-
-/// From where the prompt is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-pub struct Where {
-    /// Position; may be one that was generated. As before if there is none.
-    #[serde(default)]
-    pub token: Option<usize>,
-    /// Layer; as before if there is none.
-    #[serde(default)]
-    pub layer: Option<usize>,
-}
-
-/// How the next token is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
-pub struct How {
-    /// 0, the default, takes the best token.
-    #[serde(default)]
-    pub temperature: f64,
-    /// Seed of the draw.
-    #[serde(default)]
-    pub seed: u64,
-}
-
-/// One token more.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Step {
-    /// Its position.
-    pub position: usize,
-    /// Its id.
-    pub id: u32,
-    /// In readable form.
-    pub label: String,
-    /// Whether nothing can follow: it ends the text, or the lab's positions are used up.
-    pub finished: bool,
-    /// Seconds that running it through the model took.
-    pub seconds: f64,
-    /// What it was chosen from: the ten best tokens.
-    pub top: Vec<Candidate>,
-    /// Bytes of global KV with it.
-    pub kv_bytes: usize,
-    /// Layers that ran for it: all, as a token is written.
-    pub layers: usize,
-    /// Dispatches on the GPU, the head's included.
-    pub dispatches: Option<usize>,
-}
-
-/// A recorded tensor that can be asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TapInfo {
-    /// Name of the tap.
-    pub tap: &'static str,
-    /// Layer.
-    pub layer: usize,
-    /// Shape, rows first.
-    pub shape: Vec<usize>,
-    /// `f32` or `i64`.
-    pub kind: &'static str,
-    /// `gpu` or `cpu`.
-    pub source: &'static str,
-}
-
-/// What a host brings along.
-pub struct Host {
-    /// Seconds from any fixed moment on.
-    pub clock: Box<dyn Fn() -> f64>,
-    /// Hears of events: `progress` with a stage, `lost` with a reason, `recovered`.
-    pub tell: Box<dyn Fn(Event<'_>)>,
-}
-
-impl std::fmt::Debug for Host {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Host")
-    }
-}
-
-/// Something that happens during a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// A part of the work: its name, how much is done, of how much.
-    Progress(&'a str, usize, usize),
-    /// The device is gone, with the reason; it will be opened again.
-    Lost(&'a str),
-    /// A new device has taken over.
-    Recovered,
-}
-
-/// The text behind the prompt, as far as it was written.
-#[derive(Debug)]
-struct Writing {
-    state: EngineState,
-    logits: Vec<f32>,
-    ids: Vec<u32>,
-}
+use writing::{Writing, begin, write};
 
 /// An open lab.
 #[derive(Debug)]
@@ -447,92 +313,4 @@ fn opened(run: &Option<Run>) -> Result<&Run> {
 fn tap_info(run: &Run, tap: Tap, layer: usize, shape: &[usize], real: bool) -> TapInfo {
     let source = if run.on_gpu && on_gpu::is_gpu(tap) { "gpu" } else { "cpu" };
     TapInfo { tap: tap.name(), layer, shape: shape.to_vec(), kind: if real { "f32" } else { "i64" }, source }
-}
-
-/// The state behind the prompt, and the logits there.
-async fn begin(engine: &Engine, run: &Run) -> Result<Writing> {
-    let mut state = engine.state()?;
-    let prompt = run.own_prompt();
-    let logits = engine.prefill(&mut state, &prompt, Prefill { all_logits: false, ..Prefill::default() }).await?.logits;
-    Ok(Writing { state, logits, ids: Vec::new() })
-}
-
-/// Chooses a token and runs it.
-async fn write(
-    engine: &Engine,
-    tokenizer: &Tokenizer,
-    writing: &mut Writing,
-    how: How,
-    clock: &dyn Fn() -> f64,
-) -> Result<Step> {
-    let (config, position) = (engine.config(), writing.state.position());
-    let most = Limits::default().positions.min(config.max_position_embeddings);
-    if position >= most {
-        return Err(Error::Prompt(format!("all {most} positions of the lab are used")));
-    }
-    // Each position has its own draw, so that a token can be written again.
-    let sampler = Sampler::new(Sampling { temperature: how.temperature, top_p: 1.0, seed: how.seed })?;
-    let id = sampler.sample(&writing.logits, position)?;
-    let top = page::candidates(tokenizer, config, &writing.logits, 10);
-    let begin = clock();
-    writing.logits = engine.decode(&mut writing.state, id).await?;
-    writing.ids.push(id);
-    Ok(Step {
-        position,
-        id,
-        label: page::name(tokenizer, config, id),
-        finished: id == config.eos_token_id || position + 1 >= most,
-        seconds: clock() - begin,
-        top,
-        kv_bytes: writing.state.kv_bytes(),
-        layers: config.n_layers,
-        dispatches: None,
-    })
-}
-
-/// What computes, and the reason in words.
-async fn choose(
-    checkpoint: &Arc<Checkpoint>,
-    reference: &Arc<Reference>,
-    wish: Wish,
-    host: &Host,
-) -> Result<(Option<Rc<GpuModel>>, Text)> {
-    if wish == Wish::Cpu {
-        return Ok((None, Text::new("theo yêu cầu", "as asked for")));
-    }
-    (host.tell)(Event::Progress("adapter", 0, 1));
-    let context = &reference.context;
-    let load = async |gpu| {
-        let progress = |done, all, _: &str| (host.tell)(Event::Progress("upload", done, all));
-        GpuModel::load(gpu, checkpoint.clone(), context.numerics, context.kv, &mut { progress }).await.map(Rc::new)
-    };
-    let gpu = match canary::open(&Choice::default()).await {
-        Ok(gpu) => gpu,
-        Err(error) if wish == Wish::Gpu => return Err(error),
-        Err(error) => return Ok((None, refused(&error))),
-    };
-    if wish == Wish::Gpu {
-        return Ok((Some(load(gpu).await?), Text::new("theo yêu cầu", "as asked for")));
-    }
-    if gpu.adapter.tier == Tier::Hardware {
-        return Ok(match load(gpu).await {
-            Ok(model) => (Some(model), Text::new("máy có GPU", "there is a GPU")),
-            Err(error) => (None, refused(&error)),
-        });
-    }
-    let timing = match engine::time(reference, &gpu, &*host.clock).await {
-        Ok(timing) => timing,
-        Err(error) => return Ok((None, refused(&error))),
-    };
-    let (cpu, software) = (1e3 * timing.cpu, 1e3 * timing.gpu);
-    let reason = Text::of(
-        format!("chỉ có GPU mô phỏng; đo thử: {software:.2} ms, CPU {cpu:.2} ms"),
-        format!("the only adapter is software; measured: {software:.2} ms, CPU {cpu:.2} ms"),
-    );
-    let model = if timing.gpu < timing.cpu { Some(load(gpu).await?) } else { None };
-    Ok((model, reason))
-}
-
-fn refused(error: &Error) -> Text {
-    Text::of(format!("không dùng được GPU: {error}"), format!("no GPU is used: {error}"))
 }
