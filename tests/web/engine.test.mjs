@@ -1,16 +1,12 @@
-// engine.js against the native program on text of its own, on the processor and on the GPU.
+// engine.js against the native program on text of its own, on the processor.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { after, before, test } from 'node:test';
 import { launch, open } from './lib/browser.mjs';
-import { PROGRAM } from './lib/paths.mjs';
+import { EMPTY, decode, engine, native, nativeIds } from './lib/engine.mjs';
+import { CODES } from './lib/page.mjs';
 import { serve } from './lib/server.mjs';
 
 const TEXT = 'Tám trăm chín mươi byte';
-const SHORT = 'Chào';
-// An empty page: the lab's own engine would take the processor away from the one under test.
-const EMPTY = { 'empty.html': { status: 200, type: 'text/html', body: '<!doctype html><title>empty</title>' } };
-
 let browser;
 let server;
 before(async () => {
@@ -21,48 +17,20 @@ after(async () => {
   await server?.close();
 });
 
-/** What the native program prints as JSON. */
-const native = (...args) => JSON.parse(execFileSync(PROGRAM, args, { encoding: 'utf8', maxBuffer: 1e8, stdio: ['ignore', 'pipe', 'ignore'] }));
+/** The numbers in the tables of a chapter. */
+const numbersOf = ({ tables }) => tables.flatMap(({ rows }) => rows.flat()).filter((cell) => typeof cell === 'number');
 
-/** The greedy ids of the native program, with f32 caches. */
-const nativeIds = (text, count) =>
-  native('generate', '--prompt', text, '--max-tokens', `${count}`, '--greedy', '--json', '--backend', 'cpu', '--numerics', 'f32', '--kv', 'f32').ids;
+/** Everything about the tables of a chapter except their numbers. */
+const texts = ({ tables }) => JSON.parse(JSON.stringify(tables, (_, value) => (typeof value === 'number' ? 0 : value)));
 
-/** A page with an engine as `window.engine`, its events in `window.heard`. */
-async function engine(backend) {
-  const { page, problems } = await open(browser, `${server.url}empty.html`);
-  page.setDefaultTimeout(180_000);
-  const info = await page.evaluate(async (backend) => {
-    const { Engine } = await import(new URL('engine.js', location.href).href);
-    window.engine = await Engine.open({ backend });
-    window.heard = [];
-    for (const name of ['lost', 'recovered', 'died']) window.engine.addEventListener(name, () => window.heard.push(name));
-    return window.engine.info;
-  }, backend);
-  return { page, problems, info };
-}
-
-/** Runs a text with f32 caches and decodes greedily. */
-const decode = (page, text, count) =>
-  page.evaluate(
-    async ({ text, count }) => {
-      const lab = await window.engine.run({ text, kv: 'f32' });
-      const steps = [];
-      for (let i = 0; i < count; i += 1) steps.push(await window.engine.step({ temperature: 0 }));
-      return { tokens: lab.tokens, steps };
-    },
-    { text, count },
-  );
-
-/** Where two values differ: numbers by more than four digits, anything else at all. */
-function differences(a, b, path = '') {
-  if (typeof a === 'number' && typeof b === 'number') return Math.abs(a - b) <= 1e-4 * Math.max(Math.abs(a), Math.abs(b), 1e-3) ? [] : [`${path}: ${a} and ${b}`];
-  if (typeof a !== 'object' || typeof b !== 'object' || !a || !b) return a === b ? [] : [`${path}: ${a} and ${b}`];
-  return [...new Set([...Object.keys(a), ...Object.keys(b)])].flatMap((key) => differences(a[key], b[key], `${path}/${key}`));
+/** Squared error over squared signal. */
+function nmse(found, expected) {
+  const square = (values) => values.reduce((sum, value) => sum + value * value, 0);
+  return square(expected.map((value, i) => value - found[i])) / Math.max(square(expected), 1e-30);
 }
 
 test('with f32 caches the page on the processor decodes the tokens of the native program', async () => {
-  const { page, problems, info } = await engine('cpu');
+  const { page, problems, info } = await engine(browser, server, 'cpu');
   assert.equal(info.backend, 'cpu');
   const { tokens, steps } = await decode(page, TEXT, 6);
   assert.deepEqual(steps.map(({ id }) => id), nativeIds(TEXT, 6));
@@ -71,24 +39,30 @@ test('with f32 caches the page on the processor decodes the tokens of the native
   await page.context().close();
 });
 
-test('with the released caches every table is that of the native lab', async () => {
-  const { page } = await engine('cpu');
-  const lab = await page.evaluate((text) => window.engine.run({ text, kv: 'released' }), TEXT);
-  const expected = native('lab', '--json', '--no-image', '--text', TEXT);
-  assert.deepEqual(lab.tokens, expected.tokens);
-  assert.deepEqual([lab.followed, lab.layer, lab.failed], [expected.followed, expected.layer, 0]);
-  assert.equal(lab.chapters.length, 10);
-  let numbers = 0;
-  for (const [index, { code, tables }] of lab.chapters.entries()) {
-    assert.deepEqual(differences(tables, expected.chapters[index].tables), [], `tables of ${code}`);
-    numbers += tables.flatMap((table) => table.rows.flat()).filter((cell) => typeof cell === 'number').length;
-  }
-  assert.ok(numbers > 500, `${numbers} numbers compared`);
-  await page.context().close();
-});
+// Caches of four bits round: a last digit that differs (the native program has other vector instructions) can put a value on the next step of the
+// grid, and that grows from layer to layer. So the blocks of a layer before the first such cache are compared digit by digit, texts too; of a deep
+// layer the four streams as a whole.
+for (const [layer, codes, limit] of [[1, ['1A', '1B', '2A', '3A', '4A', '5A'], 1e-12], [20, ['1A', '2A', '3A'], 1e-5]]) {
+  test(`with the released caches the tables of layer ${layer} are those of the native lab`, async () => {
+    const { page } = await engine(browser, server, 'cpu');
+    const lab = await page.evaluate((request) => window.engine.run(request), { text: TEXT, layer, kv: 'released' });
+    const expected = native('lab', '--json', '--no-image', '--text', TEXT, '--layer', `${layer}`);
+    assert.deepEqual(lab.tokens, expected.tokens);
+    assert.deepEqual([lab.followed, lab.layer, lab.failed], [expected.followed, layer, 0]);
+    assert.deepEqual(lab.chapters.map(({ code }) => code), CODES);
+    for (const code of codes) {
+      const [found, wanted] = [lab, expected].map(({ chapters }) => chapters.find((chapter) => chapter.code === code));
+      assert.deepEqual(texts(found), texts(wanted));
+      const [numbers, native] = [found, wanted].map(numbersOf);
+      const error = nmse(numbers, native);
+      assert.ok(numbers.length > 0 && error <= limit, `${code}: NMSE ${error} of ${numbers.length} numbers`);
+    }
+    await page.context().close();
+  });
+}
 
 test('calls that cannot be answered are refused with their kind', async () => {
-  const { page } = await engine('cpu');
+  const { page } = await engine(browser, server, 'cpu');
   const kinds = await page.evaluate(async () => {
     const { engine } = window;
     const refused = (call) => call.then(() => 'answered', (error) => error.kind);
@@ -103,25 +77,6 @@ test('calls that cannot be answered are refused with their kind', async () => {
     ]))];
   });
   assert.deepEqual(kinds, ['usage', 'prompt', 'usage', 'picture', 'usage', 'usage']);
-  await page.context().close();
-});
-
-test('on the GPU: every tap within its limit of the reference, the native tokens, and a lost device comes back', async () => {
-  const { page, problems, info } = await engine('gpu');
-  assert.equal(info.backend, 'gpu', info.reason.en);
-  const { steps } = await decode(page, SHORT, 2);
-  assert.deepEqual(steps.map(({ id }) => id), nativeIds(SHORT, 2));
-  const { rows } = await page.evaluate(() => window.engine.parity());
-  assert.ok(rows.length > 300, `${rows.length} rows`);
-  assert.deepEqual(rows.filter(({ passed }) => !passed), []);
-
-  const next = await page.evaluate(async () => {
-    await window.engine.loseDevice();
-    return window.engine.step({ temperature: 0 });
-  });
-  assert.equal(next.id, nativeIds(SHORT, 3)[2]);
-  assert.deepEqual(await page.evaluate(() => window.heard), ['lost', 'recovered']);
-  assert.deepEqual(problems, []);
   await page.context().close();
 });
 

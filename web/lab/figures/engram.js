@@ -157,7 +157,7 @@ function rows(d, size) {
   const found = data.rows.filter((row) => row.size === size);
   if (!found.length) return stack(part(t('ch.1b.modulo')), empty(t('ch.1b.noRows', { size })));
   const end = Math.max(...data.rows.map((row) => row.offset + row.prime));
-  const on = plot({ width, height: 56, label: t('ch.1b.tableLabel', { size, count: found.length }) });
+  const on = plot({ width, height: 62, label: t('ch.1b.tableLabel', { size, count: found.length }) });
   const x = (/** @type {number} */ row) => 1 + (row / end) * (width - 2);
   const ends = [...new Set(data.rows.map((row) => row.size))].map((n) => {
     const of = data.rows.filter((row) => row.size === n);
@@ -166,7 +166,7 @@ function rows(d, size) {
   for (const { n, from, to } of ends) {
     on.svg.append(
       s('rect', { x: x(from), y: 22, width: Math.max(1, x(to) - x(from) - 2), height: 18, class: n === size ? 'ch-soft-on' : 'ch-soft' }),
-      label((x(from) + x(to)) / 2, 54, t('ch.1b.gram', { n }), 'ch-label ch-mid'),
+      label((x(from) + x(to)) / 2, 60, t('ch.1b.gram', { n }), 'ch-label ch-mid'),
     );
   }
   for (const row of data.rows) {
