@@ -207,6 +207,9 @@ async fn find(choice: &Choice) -> Result<wgpu::Adapter> {
         ..wgpu::RequestAdapterOptions::default()
     };
     instance.request_adapter(&options).await.map_err(|error| {
+        if cfg!(target_arch = "wasm32") {
+            return Error::Gpu("this browser offers no WebGPU adapter".into());
+        }
         Error::Gpu(format!(
             "no adapter that runs compute shaders ({error}); on Linux install a Vulkan driver, for example the package \
              mesa-vulkan-drivers, which also brings a software adapter"

@@ -48,8 +48,8 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         chapter.tables.push(picture_table(picture));
         if picture.generated {
             chapter.notes.push(Text::new(
-                "Ảnh này do lab tự vẽ (dải màu và một hình tròn); dùng --image để đưa ảnh của bạn vào.",
-                "The lab drew this picture itself (a colour ramp with a disc); --image takes your own.",
+                "Ảnh này do lab tự vẽ (dải màu và một hình tròn); bạn có thể đưa ảnh của mình vào.",
+                "The lab drew this picture itself (a colour ramp with a disc); a picture of your own may take its place.",
             ));
         }
     } else {
