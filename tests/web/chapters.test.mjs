@@ -78,14 +78,19 @@ test('an opened tensor is a heat map with a scale and a value under the pointer'
 });
 
 test('the numbers follow the layer and the token', async () => {
+  const tables = () => page.locator('#chapter .ch-tables').textContent();
+  /** Does something, and waits until the tables are others than before it. */
+  const changes = async (act) => {
+    const old = await tables();
+    await act();
+    await page.waitForFunction((text) => document.querySelector('#chapter .ch-tables')?.textContent !== text, old);
+  };
   await chapter(page, '2A');
   const before = await cells();
-  await page.locator('#ruler [data-layer="5"]').click();
-  await page.waitForFunction((old) => document.querySelector('#chapter .ch-tables')?.textContent !== old, await page.locator('#chapter .ch-tables').textContent());
+  await changes(() => page.locator('#ruler [data-layer="5"]').click());
   const layer = await cells();
   assert.notDeepEqual(layer, before);
-  await page.locator('#strip [data-token]').last().press('ArrowLeft');
-  await page.waitForFunction((old) => document.querySelector('#chapter .ch-tables')?.textContent !== old, await page.locator('#chapter .ch-tables').textContent());
+  await changes(() => page.locator('#strip [data-token]').last().press('ArrowLeft'));
   assert.notDeepEqual(await cells(), layer);
   const current = Number(await page.locator('#strip [aria-current="true"]').getAttribute('data-token'));
   await showing(page, { token: current, layer: 5 });
