@@ -79,6 +79,10 @@ fn written_tokens_are_followed() {
     let seen = block_on(desk.report(Where { token: Some(n), layer: None })).unwrap();
     assert_eq!((seen.followed, seen.tokens.len(), seen.tokens[n].id), (n, n + 1, first[0]));
     assert_eq!(failed(&seen), Vec::<String>::new());
+    let next = block_on(desk.report(Where { token: Some(n + 1), layer: None })).unwrap();
+    assert_eq!([next.tokens[n].id, next.tokens[n + 1].id], first[..]);
+    let given = block_on(desk.report(Where { token: Some(5), layer: None })).unwrap();
+    assert_eq!((given.followed, given.tokens), (5, lab.tokens));
     let rest = write(&mut desk, 2);
     assert_eq!([first, rest].concat(), undisturbed);
 }

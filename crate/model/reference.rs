@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::image::{Patches, TokenType};
 use crate::numerics::ops::argmax;
+use crate::numerics::precision::Precision;
 use crate::weights::Checkpoint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,6 +119,13 @@ pub(super) enum Given<'a> {
 }
 
 impl Reference {
+    /// A copy of the model, weights included, with other caches.
+    pub fn with_kv(&self, kv: Precision) -> Self {
+        let mut model = self.clone();
+        model.context.kv = kv;
+        model
+    }
+
     /// The state before the first token.
     pub fn state(&self) -> State {
         State::new(&self.context.config, self.context.kv)

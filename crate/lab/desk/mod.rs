@@ -114,18 +114,18 @@ impl Desk {
     /// [`Error::Usage`] before the first run, and for a position or a layer that is not there.
     pub async fn report(&mut self, place: Where) -> Result<Lab> {
         let run = opened(&self.run)?;
-        let (written, n) = (self.writing.as_ref().map_or(&[][..], |writing| &writing.ids), run.prompt.len());
         if let Some(token) = place.token.filter(|&token| token != run.at) {
-            let layer = run.layer;
-            let mut prompt = run.prompt.clone();
-            // A written token is followed as the end of a longer prompt.
+            let (layer, n) = (run.layer, run.prompt_length);
+            let written = self.writing.as_ref().map_or(&[][..], |writing| &writing.ids);
+            // What was followed before may be longer than what the reader gave; a written token is followed as its end.
+            let mut prompt = run.own_prompt();
             if token >= n {
                 prompt.push_text(&written[..(token + 1 - n).min(written.len())]);
             }
             let read = (prompt, run.picture.clone());
             let mut next = self.follow(run.model.clone(), read, Some(token)).await?;
             next.look_at(layer)?;
-            next.prompt_length = n.min(next.prompt_length);
+            next.prompt_length = n;
             self.run = Some(next);
         }
         let run = self.run.as_mut().ok_or_else(no_run)?;
@@ -249,9 +249,7 @@ impl Desk {
         if kv == Kv::Released {
             return self.reference.clone();
         }
-        let mut model = Reference::clone(&self.reference);
-        model.context.kv = Precision::F32;
-        Arc::new(model)
+        Arc::new(self.reference.with_kv(Precision::F32))
     }
 
     /// Runs on the reference, and then on the GPU if there is one. A device that is lost on the way is opened again, once.
