@@ -6,8 +6,7 @@
 
 use super::prompt::cut;
 use super::record::{Everything, Tensors};
-use super::run::Run;
-use crate::blocks::b1a_input::Prompt;
+use super::run::{Run, judge};
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::b4a_latent_attention::weights_of;
 use crate::blocks::b6a_kv_cache::State;
@@ -56,16 +55,10 @@ pub async fn replace(run: &mut Run, gpu: &GpuModel) -> Result<()> {
         }
         None => None,
     };
-    let verified = match &draft {
-        Some((draft, _)) => {
+    let verified = match draft.as_ref().and_then(|(draft, _)| judge(run.config(), state_after.position, draft)) {
+        Some(prompt) => {
             let mut state = gpu.upload(&state_after).await?;
-            let room = run.config().max_position_embeddings.saturating_sub(state.position);
-            let ids: Vec<u32> = std::iter::once(draft.anchor).chain(draft.ids.iter().copied()).collect();
-            let prompt = Prompt::text(ids[..draft.ids.len().min(room)].to_vec());
-            match prompt.is_empty() {
-                true => Vec::new(),
-                false => gpu.prefill(&mut state, &prompt, Prefill { all_logits: true, ..how }).await?.logits,
-            }
+            gpu.prefill(&mut state, &prompt, Prefill { all_logits: true, ..how }).await?.logits
         }
         None => Vec::new(),
     };

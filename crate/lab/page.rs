@@ -10,11 +10,10 @@ use super::prompt::MAX_POSITIONS;
 use super::run::Run;
 use crate::blocks::ORDER;
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
-use crate::blocks::context::Context;
 use crate::blocks::tap::Silent;
 use crate::config::{Config, Role};
 use crate::error::{Error, Result};
-use crate::model::{Prefill, Reference};
+use crate::model::Prefill;
 use crate::numerics::ops::{argmax, nmse};
 use crate::numerics::precision::Precision;
 use serde::Serialize;
@@ -180,10 +179,8 @@ pub struct KvComparison {
 /// # Errors
 /// As [`crate::model::Reference::prefill`].
 pub async fn compare_kv(run: &Run) -> Result<KvComparison> {
-    let mut model = Reference::clone(&run.model);
-    let released = model.context.kv == Precision::Released;
-    let other = if released { Precision::F32 } else { Precision::Released };
-    model.context = Context { kv: other, ..model.context };
+    let released = run.model.context.kv == Precision::Released;
+    let model = run.model.with_kv(if released { Precision::F32 } else { Precision::Released });
     let how = Prefill { chunk: run.prompt.len(), tail: DecoderTail::All, all_logits: false };
     let second = model.prefill(&mut model.state(), &run.prompt, how, &mut Silent).await?.logits;
     let (exact, quantised) = if released { (&second, &run.logits) } else { (&run.logits, &second) };

@@ -263,7 +263,7 @@ fn followed(prompt: &Prompt, token: Option<usize>) -> Result<usize> {
     }
 }
 
-pub(super) async fn feed(
+async fn feed(
     model: &Reference,
     state: &mut State,
     prompt: &Prompt,
@@ -283,18 +283,19 @@ fn draft(model: &Reference, state: &State, anchor: u32) -> Option<(Draft, bool)>
     Some((first, unchanged))
 }
 
-/// Feeds the anchor and the draft to the main network in one call, on a copy of the state: row `i` of the logits `[draft, vocab]` judges draft
-/// token `i`. The last draft token need not be fed, nothing is asked after it.
+/// What judges a draft: the anchor and the draft tokens, fed in one call behind `position`, of which row `i` judges draft token `i`. The last draft
+/// token need not be fed, nothing is asked after it. `None` where the model has no position left.
+pub(super) fn judge(config: &Config, position: usize, draft: &Draft) -> Option<Prompt> {
+    let places = draft.ids.len().min(config.max_position_embeddings.saturating_sub(position));
+    let ids = std::iter::once(draft.anchor).chain(draft.ids.iter().copied()).take(places);
+    (places > 0).then(|| Prompt::text(ids.collect()))
+}
+
+/// Logits of the main network at each place of the draft `[draft, vocab]`, on a copy of the state.
 async fn verify(model: &Reference, state: &State, draft: &Draft) -> Result<Vec<f32>> {
-    let mut state = state.clone();
-    let room = model.config().max_position_embeddings.saturating_sub(state.position);
-    let ids: Vec<u32> = std::iter::once(draft.anchor).chain(draft.ids.iter().copied()).collect();
-    let places = draft.ids.len().min(room);
-    if places == 0 {
-        return Ok(Vec::new());
-    }
-    let how = Prefill { chunk: places, tail: DecoderTail::All, all_logits: true };
-    Ok(model.prefill(&mut state, &Prompt::text(ids[..places].to_vec()), how, &mut Silent).await?.logits)
+    let Some(prompt) = judge(model.config(), state.position, draft) else { return Ok(Vec::new()) };
+    let how = Prefill { chunk: prompt.len(), tail: DecoderTail::All, all_logits: true };
+    Ok(model.prefill(&mut state.clone(), &prompt, how, &mut Silent).await?.logits)
 }
 
 async fn table_rows(checkpoint: &Checkpoint, prompt: &Prompt) -> Result<Vec<Vec<u8>>> {

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 const NOT_ON_THE_GPU: [Tap; 7] =
     [Tap::Rows, Tap::WindowKv, Tap::CompressedKv, Tap::IndexKeys, Tap::AttnWeights, Tap::FinalNorm, Tap::Logits];
 
-/// Taps that this prompt on this model does not have.
-fn optional(config: &Config, _: &Prompt) -> Vec<Tap> {
+/// Taps that this model does not have.
+fn optional(config: &Config) -> Vec<Tap> {
     Tap::ALL.into_iter().filter(|tap| *tap == Tap::TargetHidden && config.dspark_target_layer_ids.is_empty()).collect()
 }
 
@@ -57,7 +57,7 @@ fn compare(name: &str, case: &str, numerics: Precision, kv: Precision, limit: f6
     let shown: BTreeSet<Tap> = taps.tensors.keys().map(|(tap, _)| *tap).collect();
     let missing: Vec<Tap> =
         Tap::ALL.into_iter().filter(|tap| !shown.contains(tap) && !NOT_ON_THE_GPU.contains(tap)).collect();
-    assert_eq!(missing, optional(model.config(), &prompt), "taps that are not traced");
+    assert_eq!(missing, optional(model.config()), "taps that are not traced");
 
     let mut first = None;
     // Behind a different rounding of the caches, everything later may differ.
