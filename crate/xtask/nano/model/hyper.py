@@ -30,6 +30,8 @@ class Sinkhorn(torch.autograd.Function):
         for y, total, axis in reversed(ctx.steps):
             g = (g - (g * y).sum(axis, keepdim=True)) / total
         soft = ctx.soft
+        # The last step is the output itself: a node that keeps its output is never freed.
+        del ctx.steps, ctx.soft
         return soft * (g - (g * soft).sum(1, keepdim=True)), None, None
 
 
