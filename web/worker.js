@@ -1,18 +1,27 @@
 // The worker that owns the wasm core and the GPU. It answers one call after the other; the protocol is the table in engine.js.
 
 import { buildOf, requireOneBuild } from './build.js';
-import init, { BUILD as GLUE_BUILD, Desk } from './flash890.js';
+import init, { BUILD as GLUE_BUILD, Desk, Opened } from './flash890.js';
 
 const BUILD = '@FLASH890_BUILD@';
 const WASM = new URL('./flash890_bg.wasm', import.meta.url);
 
 /** @type {Desk|null} */
 let desk = null;
+/** A checkpoint by its address, between `plan` and `open`. @type {Opened|null} */
+let opened = null;
+/** The core is loaded once. @type {Promise<void>|null} */
+let core = null;
+/** The part of a checkpoint that is read now. */
+let reading = '';
 /** Calls wait for the one before. @type {Promise<void>} */
 let queue = Promise.resolve();
 
-/** @param {string} event @param {object} detail */
-const tell = (event, detail) => postMessage({ event, detail });
+/** @param {string} event @param {any} detail */
+function tell(event, detail) {
+  if (event === 'reading') reading = detail.part;
+  else postMessage({ event, detail });
+}
 
 /** @param {string} kind @param {string} message */
 const problem = (kind, message) => Object.assign(new Error(message), { kind });
@@ -72,30 +81,63 @@ async function adapterName() {
   return name ? `${name}, WebGPU` : 'WebGPU';
 }
 
+/** Loads the core, unless an earlier call has. @param {string} build @param {string|null} lock */
+function start(build, lock) {
+  if (!core && lock) hold(lock);
+  core ??= load(build);
+  return core;
+}
+
+/**
+ * Tells the page five times a second how many bytes of a checkpoint have come, while `work` goes on.
+ * @template T
+ * @param {Opened|null} source
+ * @param {() => Promise<T>} work
+ */
+async function counted(source, work) {
+  if (!source) return work();
+  const counter = source.meter();
+  const say = () => tell('progress', { stage: 'bytes', done: counter.done(), total: counter.total(), part: reading });
+  const timer = setInterval(say, 200);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+    say();
+    counter.free();
+  }
+}
+
 /** @type {Record<string, (params: any) => any>} */
 const methods = {
+  async plan({ model, memory, build, lock }) {
+    await start(build, lock);
+    opened = await Opened.open(model, memory ?? 0, tell);
+    return JSON.parse(opened.plan());
+  },
   async open({ backend, build, lock }) {
-    if (lock) hold(lock);
-    await load(build);
-    desk = await Desk.open(JSON.stringify({ backend, adapter: await adapterName() }), tell);
+    await start(build, lock);
+    const [source, options] = [opened, JSON.stringify({ backend, adapter: await adapterName() })];
+    opened = null;
+    desk = await counted(source, () => Desk.open(options, tell, source ?? undefined));
     return { ...JSON.parse(desk.info()), build: BUILD };
   },
   async run({ text, picture, ...rest }) {
     const own = picture && typeof picture === 'object' ? new Uint8Array(picture.bytes) : undefined;
     const request = JSON.stringify({ text, picture: own ? 'own' : (picture ?? null), ...rest });
-    return JSON.parse(await opened().run(request, own));
+    return JSON.parse(await lab().run(request, own));
   },
-  report: async (where) => JSON.parse(await opened().report(JSON.stringify(where))),
-  taps: () => JSON.parse(opened().taps()),
-  tensor: ({ tap, layer }) => opened().tensor(tap, layer),
-  step: async (how) => JSON.parse(await opened().step(JSON.stringify(how))),
-  compareKv: async () => JSON.parse(await opened().compareKv()),
-  parity: async () => JSON.parse(await opened().parity()),
-  timings: async () => JSON.parse(await opened().timings()),
-  loseDevice: () => opened().loseDevice(),
+  report: async (where) => JSON.parse(await lab().report(JSON.stringify(where))),
+  taps: () => JSON.parse(lab().taps()),
+  tensor: ({ tap, layer }) => lab().tensor(tap, layer),
+  step: async (how) => JSON.parse(await lab().step(JSON.stringify(how))),
+  compareKv: async () => JSON.parse(await lab().compareKv()),
+  parity: async () => JSON.parse(await lab().parity()),
+  timings: async () => JSON.parse(await lab().timings()),
+  loseDevice: () => lab().loseDevice(),
 };
 
-function opened() {
+function lab() {
   if (!desk) throw problem('usage', 'the engine is not open');
   return desk;
 }
@@ -112,7 +154,7 @@ async function answer({ data: { id, method, params } }) {
       tell('died', { message: `the core stopped: ${error.message}` });
       return;
     }
-    postMessage({ id, error: { kind: error?.kind ?? 'internal', message: error?.message ?? String(error) } });
+    postMessage({ id, error: { kind: error?.kind ?? 'internal', reason: error?.reason, message: error?.message ?? String(error) } });
   }
 }
 

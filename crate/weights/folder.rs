@@ -7,6 +7,8 @@ use super::source::{ByteSource, Files};
 #[cfg(not(target_arch = "wasm32"))]
 use super::store::Store;
 use crate::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A checkpoint's files, found by plain name.
 #[derive(Debug)]
@@ -42,6 +44,25 @@ impl Remote {
             return Ok(Some(ByteSource::stored(store.file(file, self.folder.base(), name, sha256))));
         }
         Ok(Some(ByteSource::http(file)))
+    }
+}
+
+/// How many bytes of a checkpoint have come, for whoever watches while it is read.
+#[derive(Debug, Clone, Default)]
+pub struct Meter {
+    received: Arc<AtomicU64>,
+    found: Arc<AtomicU64>,
+}
+
+impl Meter {
+    /// Bytes that came from the server.
+    pub fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
+    /// Bytes that came from the store.
+    pub fn found(&self) -> u64 {
+        self.found.load(Relaxed)
     }
 }
 
@@ -105,6 +126,17 @@ impl Folder {
             )));
         }
         source.read(0..source.len()).await.map(Some)
+    }
+
+    /// Counts what comes from a server and its store; of other folders it stays at nothing.
+    pub fn meter(&self) -> Meter {
+        let Folder::Http(remote) = self else { return Meter::default() };
+        Meter { received: Arc::clone(remote.folder.counter()), found: Arc::default() }
+    }
+
+    /// What a store has of a checkpoint of this folder, if there is one.
+    pub(super) fn kept(&self, _: &super::Checkpoint) -> Option<super::opened::Kept> {
+        None
     }
 
     /// Where `name` would be, for error messages.
