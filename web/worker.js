@@ -9,7 +9,7 @@ const WASM = new URL('./flash890_bg.wasm', import.meta.url);
 /** @type {Desk|null} */
 let desk = null;
 /** A checkpoint by its address, between `plan` and `open`. @type {Opened|null} */
-let opened = null;
+let source = null;
 /** The core is loaded once. @type {Promise<void>|null} */
 let core = null;
 /** The part of a checkpoint that is read now. */
@@ -91,12 +91,12 @@ function start(build, lock) {
 /**
  * Tells the page five times a second how many bytes of a checkpoint have come, while `work` goes on.
  * @template T
- * @param {Opened|null} source
+ * @param {Opened|null} model
  * @param {() => Promise<T>} work
  */
-async function counted(source, work) {
-  if (!source) return work();
-  const counter = source.meter();
+async function counted(model, work) {
+  if (!model) return work();
+  const counter = model.meter();
   const say = () => tell('progress', { stage: 'bytes', done: counter.done(), total: counter.total(), part: reading });
   const timer = setInterval(say, 200);
   try {
@@ -112,32 +112,32 @@ async function counted(source, work) {
 const methods = {
   async plan({ model, memory, build, lock }) {
     await start(build, lock);
-    opened = await Opened.open(model, memory ?? 0, tell);
-    return JSON.parse(opened.plan());
+    source = await Opened.open(model, memory ?? 0, tell);
+    return JSON.parse(source.plan());
   },
   async open({ backend, build, lock }) {
     await start(build, lock);
-    const [source, options] = [opened, JSON.stringify({ backend, adapter: await adapterName() })];
-    opened = null;
-    desk = await counted(source, () => Desk.open(options, tell, source ?? undefined));
+    const [model, options] = [source, JSON.stringify({ backend, adapter: await adapterName() })];
+    source = null;
+    desk = await counted(model, () => Desk.open(options, tell, model ?? undefined));
     return { ...JSON.parse(desk.info()), build: BUILD };
   },
   async run({ text, picture, ...rest }) {
     const own = picture && typeof picture === 'object' ? new Uint8Array(picture.bytes) : undefined;
     const request = JSON.stringify({ text, picture: own ? 'own' : (picture ?? null), ...rest });
-    return JSON.parse(await lab().run(request, own));
+    return JSON.parse(await opened().run(request, own));
   },
-  report: async (where) => JSON.parse(await lab().report(JSON.stringify(where))),
-  taps: () => JSON.parse(lab().taps()),
-  tensor: ({ tap, layer }) => lab().tensor(tap, layer),
-  step: async (how) => JSON.parse(await lab().step(JSON.stringify(how))),
-  compareKv: async () => JSON.parse(await lab().compareKv()),
-  parity: async () => JSON.parse(await lab().parity()),
-  timings: async () => JSON.parse(await lab().timings()),
-  loseDevice: () => lab().loseDevice(),
+  report: async (where) => JSON.parse(await opened().report(JSON.stringify(where))),
+  taps: () => JSON.parse(opened().taps()),
+  tensor: ({ tap, layer }) => opened().tensor(tap, layer),
+  step: async (how) => JSON.parse(await opened().step(JSON.stringify(how))),
+  compareKv: async () => JSON.parse(await opened().compareKv()),
+  parity: async () => JSON.parse(await opened().parity()),
+  timings: async () => JSON.parse(await opened().timings()),
+  loseDevice: () => opened().loseDevice(),
 };
 
-function lab() {
+function opened() {
   if (!desk) throw problem('usage', 'the engine is not open');
   return desk;
 }
