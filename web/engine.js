@@ -5,7 +5,7 @@
 //
 // | method      | parameters                         | result                                                                    |
 // |-------------|------------------------------------|---------------------------------------------------------------------------|
-// | `plan`      | model, memory, build, lock         | {@link Plan} of the checkpoint at an address; before `open`               |
+// | `plan`      | model, memory, keep, build, lock   | {@link Plan} of the checkpoint at an address; before `open`               |
 // | `open`      | backend, build, lock               | {@link Info}; made by {@link Engine.open}                                 |
 // | `run`       | text, picture, token, layer, kv    | {@link Lab}: ten chapters about one token in one layer                    |
 // | `report`    | token, layer                       | {@link Lab} of the same prompt, seen from elsewhere                       |
@@ -15,9 +15,12 @@
 // | `compareKv` |                                    | {@link KvComparison}: FP4 caches against f32 caches                       |
 // | `parity`    |                                    | {@link Parity}: GPU against CPU reference, tap by tap                     |
 // | `timings`   |                                    | {@link Timings}: prefill and decode, with conditions                      |
+// | `slots`     |                                    | {@link SlotUse}: experts that come as they are asked for; null if all stay |
+// | `stored`    |                                    | bytes that the browser keeps of checkpoints                               |
+// | `clearStored`|                                   | removes them; the bytes that are left, since another tab has them open    |
 // | `loseDevice`|                                    | destroys the GPU device, to see the engine recover                        |
 //
-// Events of the worker: `alive` {} once it holds the lock, `progress` {@link Progress}, `lost` {message}, `recovered` {}, `died` {message}.
+// Events of the worker: `alive` {} once it holds the lock, `progress` {@link Progress}, `notice` {@link Notice}, `lost` {message}, `recovered` {}, `died` {message}.
 
 /** @typedef {{ vi: string, en: string }} Text */
 /** @typedef {{ id: number, label: string, logit: number, probability: number }} Candidate */
@@ -66,10 +69,13 @@
  */
 /**
  * `model` is the address of a checkpoint's folder; without one it is the built-in model. `consent` is asked before more than 20 MB are fetched;
- * without it they are not. `memory` is for weights, in bytes.
+ * without it they are not. `memory` is for weights, in bytes. What is fetched is kept in the browser unless `keep` is false; `onnotice` hears why
+ * something is not.
  * @typedef {{ backend?: 'auto'|'gpu'|'cpu', model?: string, memory?: number, consent?: (plan: Plan) => boolean|Promise<boolean>,
- *   onprogress?: (progress: Progress) => void, worker?: () => Worker }} Options
+ *   keep?: boolean, onnotice?: (notice: Notice) => void, onprogress?: (progress: Progress) => void, worker?: () => Worker }} Options
  */
+/** Why something is not kept: no room, another tab has it, no file system. The run goes on. @typedef {{ what: 'full'|'in-use'|'broken', message: string }} Notice */
+/** @typedef {{ hits: number, misses: number, bytes: number, seconds: number }} SlotUse */
 /** In the stage `bytes`, `part` is what is read now. @typedef {{ stage: string, done: number, total: number, part?: string }} Progress */
 
 const BUILD = '@FLASH890_BUILD@';
@@ -153,10 +159,10 @@ export class Engine extends EventTarget {
    * @param {string|null} lock
    */
   async #ask(model, lock) {
-    const { memory, consent } = this.#options;
+    const { memory, keep, consent } = this.#options;
     const agreed = this.plan !== null;
     /** @type {Plan} */
-    const plan = await this.#send('plan', { model: new URL(model, location.href).href, memory, build: BUILD, lock });
+    const plan = await this.#send('plan', { model: new URL(model, location.href).href, memory, keep, build: BUILD, lock });
     const gb = (/** @type {number} */ bytes) => `${(bytes / 1e9).toFixed(2)} GB`;
     if (!plan.fits) {
       throw new EngineError('does-not-fit', `${plan.address}: needs ${gb(plan.resident)} of memory, available: ${gb(plan.memory)}`, 'too-large');
@@ -191,6 +197,7 @@ export class Engine extends EventTarget {
     if (event === 'died') return this.#died(detail.message);
     if (event) {
       if (event === 'progress') this.#options.onprogress?.(detail);
+      if (event === 'notice') this.#options.onnotice?.(detail);
       this.dispatchEvent(new CustomEvent(event, { detail }));
       return;
     }
@@ -279,6 +286,21 @@ export class Engine extends EventTarget {
   /** @returns {Promise<Timings>} */
   timings() {
     return this.#call('timings');
+  }
+
+  /** @returns {Promise<SlotUse|null>} */
+  slots() {
+    return this.#call('slots');
+  }
+
+  /** Bytes that the browser keeps of checkpoints. @returns {Promise<number>} */
+  stored() {
+    return this.#call('stored');
+  }
+
+  /** Removes them; returns what is left. @returns {Promise<number>} */
+  clearStored() {
+    return this.#call('clearStored');
   }
 
   /** Destroys the GPU device; the next call recovers. @returns {Promise<void>} */

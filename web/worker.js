@@ -1,7 +1,7 @@
 // The worker that owns the wasm core and the GPU. It answers one call after the other; the protocol is the table in engine.js.
 
 import { buildOf, requireOneBuild } from './build.js';
-import init, { BUILD as GLUE_BUILD, Desk, Opened } from './flash890.js';
+import init, { BUILD as GLUE_BUILD, Desk, Opened, clearStore, storedBytes } from './flash890.js';
 
 const BUILD = '@FLASH890_BUILD@';
 const WASM = new URL('./flash890_bg.wasm', import.meta.url);
@@ -110,9 +110,9 @@ async function counted(model, work) {
 
 /** @type {Record<string, (params: any) => any>} */
 const methods = {
-  async plan({ model, memory, build, lock }) {
+  async plan({ model, memory, keep, build, lock }) {
     await start(build, lock);
-    source = await Opened.open(model, memory ?? 0, tell);
+    source = await Opened.open(model, memory ?? 0, tell, keep);
     return JSON.parse(source.plan());
   },
   async open({ backend, build, lock }) {
@@ -135,6 +135,12 @@ const methods = {
   parity: async () => JSON.parse(await opened().parity()),
   timings: async () => JSON.parse(await opened().timings()),
   loseDevice: () => opened().loseDevice(),
+  slots: () => JSON.parse(opened().slots()),
+  stored: () => storedBytes(),
+  async clearStored() {
+    desk?.discardKept();
+    return clearStore();
+  },
 };
 
 function opened() {

@@ -2,7 +2,7 @@
 
 mod open;
 
-pub use open::{Counter, Opened};
+pub use open::{Counter, Opened, clear_store, stored_bytes};
 
 use crate::error::Error;
 use crate::lab::desk::{self, Event, Host, How, RunRequest, Where, Wish};
@@ -104,6 +104,17 @@ impl Desk {
     /// Times of both phases.
     pub async fn timings(&mut self) -> Result<String> {
         json(&self.0.timings().await.map_err(problem)?)
+    }
+
+    /// Empties what the browser keeps of the checkpoint; returns the bytes that it was.
+    #[wasm_bindgen(js_name = discardKept)]
+    pub fn discard_kept(&self) -> f64 {
+        self.0.checkpoint().discard_kept() as f64
+    }
+
+    /// Experts in slots: how often one was there, and how quickly the others were read. `null` if all are in memory.
+    pub fn slots(&self) -> Result<String> {
+        json(&self.0.slots())
     }
 
     /// Destroys the GPU's device.

@@ -10,7 +10,11 @@ use super::{Result, json, problem};
 use crate::weights::folder::{Folder, Meter};
 use crate::weights::http::Timing;
 use crate::weights::opened;
+use crate::weights::store::{self, Listener, Notice, Store};
 use js_sys::{Function, Object, Reflect};
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 
 /// Bytes of weights that a tab is trusted with, if nobody says otherwise: phones end tabs that take more.
@@ -23,14 +27,16 @@ pub struct Opened(opened::Opened);
 
 #[wasm_bindgen]
 impl Opened {
-    /// Opens the checkpoint in a folder of a web server, for `memory` bytes of weights (0: the usual). `tell` hears of progress.
+    /// Opens the checkpoint in a folder of a web server, for `memory` bytes of weights (0: the usual), and keeps what is read of it where
+    /// the browser has a place for it, unless `keep` is false. `tell` hears of progress, and why something is not kept.
     ///
     /// # Errors
     /// An object with `kind`, `reason` and `message`.
-    pub async fn open(address: String, memory: f64, tell: Function) -> Result<Opened> {
+    pub async fn open(address: String, memory: f64, tell: Function, keep: Option<bool>) -> Result<Opened> {
         console_error_panic_hook::set_once();
         let memory = if memory > 0.0 { memory as u64 } else { MEMORY };
-        checkpoint(&address, memory, &tell).await.map(Opened).map_err(problem)
+        let store = if keep == Some(false) { None } else { store(&tell).await };
+        checkpoint_in(&address, memory, store, &tell).await.map(Opened).map_err(problem)
     }
 
     /// What it needs, as JSON.
@@ -86,22 +92,64 @@ fn read(meter: &Meter) -> u64 {
     meter.received() + meter.found()
 }
 
-/// Opens the checkpoint at `address`, keeping what is read of it where the browser lets it.
-pub(super) async fn checkpoint(address: &str, memory: u64, tell: &Function) -> crate::Result<opened::Opened> {
-    progress(tell, "headers", 0.0, 0.0);
-    let folder = Folder::http(address, Timing::default())?;
-    let opened = opened::Opened::new(&folder, Some(address.into()), memory).await?;
-    progress(tell, "headers", 1.0, 1.0);
-    Ok(opened)
+/// Bytes that the browser keeps of checkpoints.
+#[wasm_bindgen(js_name = storedBytes)]
+pub async fn stored_bytes() -> f64 {
+    store::stored().await as f64
 }
 
-/// Tells the page how far something is.
-fn progress(tell: &Function, stage: &str, done: f64, total: f64) {
+/// Removes what the browser keeps of checkpoints; returns the bytes that are left, which another tab has open.
+#[wasm_bindgen(js_name = clearStore)]
+pub async fn clear_store() -> f64 {
+    store::clear().await as f64
+}
+
+/// Opens the checkpoint at `address` for `memory` bytes of weights. What is read of it is kept where the browser lets it.
+pub(super) async fn checkpoint(address: &str, memory: u64, tell: &Function) -> crate::Result<opened::Opened> {
+    checkpoint_in(address, memory, store(tell).await, tell).await
+}
+
+/// The browser's store; what it does not keep is announced to the page.
+async fn store(tell: &Function) -> Option<Arc<Store>> {
+    Store::open(u64::MAX, listener(tell.clone())).await
+}
+
+async fn checkpoint_in(
+    address: &str,
+    memory: u64,
+    store: Option<Arc<Store>>,
+    tell: &Function,
+) -> crate::Result<opened::Opened> {
+    tell_page(tell, "progress", &[("stage", "headers".into()), ("done", 0.into()), ("total", 0.into())]);
+    let folder = match store {
+        Some(store) => Folder::http_stored(address, Timing::default(), store).await?,
+        None => Folder::http(address, Timing::default())?,
+    };
+    opened::Opened::new(&folder, Some(address.into()), memory).await
+}
+
+/// Tells the page why something is not kept, once for every reason.
+fn listener(tell: Function) -> Listener {
+    let said = RefCell::new(HashSet::new());
+    Box::new(move |notice| {
+        if !said.borrow_mut().insert(std::mem::discriminant(notice)) {
+            return;
+        }
+        let (what, message) = match notice {
+            Notice::Full { needed, available } => ("full", format!("{needed} bytes needed, {available} available")),
+            Notice::InUse { folder } => ("in-use", folder.clone()),
+            Notice::Broken { problem } => ("broken", problem.clone()),
+        };
+        tell_page(&tell, "notice", &[("what", what.into()), ("message", message.into())]);
+    })
+}
+
+fn tell_page(tell: &Function, event: &str, values: &[(&str, JsValue)]) {
     let detail = Object::new();
-    for (key, value) in [("stage", JsValue::from(stage)), ("done", done.into()), ("total", total.into())] {
+    for (key, value) in values {
         // Setting a property of a new object does not fail.
-        let _ = Reflect::set(&detail, &key.into(), &value);
+        let _ = Reflect::set(&detail, &(*key).into(), value);
     }
     // A page that cannot be told has gone away.
-    let _ = tell.call2(&JsValue::NULL, &"progress".into(), &detail);
+    let _ = tell.call2(&JsValue::NULL, &event.into(), &detail);
 }

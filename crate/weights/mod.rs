@@ -20,7 +20,6 @@ pub mod needs;
 pub mod opened;
 mod rows;
 pub mod source;
-#[cfg(not(target_arch = "wasm32"))]
 pub mod store;
 mod tensor;
 pub mod tiny;

@@ -24,7 +24,7 @@ use crate::gpu::Tier;
 use crate::model::Engine;
 use crate::model::Reference;
 use crate::model::gpu::GpuModel;
-use crate::model::slots::Slots;
+use crate::model::slots::{SlotUse, Slots};
 use crate::numerics::precision::Precision;
 use crate::text::Tokenizer;
 use crate::weights::Checkpoint;
@@ -92,6 +92,16 @@ impl Desk {
             model: page::model(&checkpoint.config)?,
         };
         Ok(Desk { host, checkpoint, tokenizer, reference, gpu, info, run: None, writing: None })
+    }
+
+    /// Where the weights come from.
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
+        &self.checkpoint
+    }
+
+    /// What the slots did so far, if experts come to slots.
+    pub fn slots(&self) -> Option<SlotUse> {
+        self.reference.slots.as_ref().map(|slots| slots.usage())
     }
 
     /// What the page talks to.

@@ -104,7 +104,7 @@ async fn call_global(name: &str, argument: &JsValue) -> Result<JsValue, JsValue>
 }
 
 /// Waits without holding up other requests.
-pub(super) async fn pause(time: Duration) {
+pub(crate) async fn pause(time: Duration) {
     let mut set_timeout = |resolve: Function, _: Function| {
         let global = js_sys::global();
         let timeout = Reflect::get(&global, &"setTimeout".into()).and_then(|found| found.dyn_into::<Function>());

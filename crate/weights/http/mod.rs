@@ -24,6 +24,8 @@ use std::time::Duration;
 
 pub(crate) use answer::Identity;
 pub(crate) use join::join;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use platform::pause;
 
 use crate::error::{Error, HttpFault, Result};
 use answer::Want;
