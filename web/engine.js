@@ -18,6 +18,9 @@
 // | `slots`     |                                    | {@link SlotUse}: experts that come as they are asked for; null if all stay |
 // | `stored`    |                                    | bytes that the browser keeps of checkpoints                               |
 // | `clearStored`|                                   | removes them; the bytes that are left, since another tab has them open    |
+// | `chatBegin` | request                            | a request of {@link Engine.chat} is taken: prompt_tokens, cached_tokens   |
+// | `chatNext`  |                                    | the next step of its answer                                               |
+// | `chatStop`  |                                    | ends it                                                                   |
 // | `loseDevice`|                                    | destroys the GPU device, to see the engine recover                        |
 //
 // Events of the worker: `alive` {} once it holds the lock, `progress` {@link Progress}, `notice` {@link Notice}, `lost` {message}, `recovered` {}, `died` {message}.
@@ -70,33 +73,27 @@
 /**
  * `model` is the address of a checkpoint's folder; without one it is the built-in model. `consent` is asked before more than 20 MB are fetched;
  * without it they are not. `memory` is for weights, in bytes. What is fetched is kept in the browser unless `keep` is false; `onnotice` hears why
- * something is not.
+ * something is not. With `endpoint`, the address of a server that speaks OpenAI's protocol, `model` is a name there, and `key` what the server wants.
  * @typedef {{ backend?: 'auto'|'gpu'|'cpu', model?: string, memory?: number, consent?: (plan: Plan) => boolean|Promise<boolean>,
- *   keep?: boolean, onnotice?: (notice: Notice) => void, onprogress?: (progress: Progress) => void, worker?: () => Worker }} Options
+ *   endpoint?: string, key?: string, keep?: boolean, onnotice?: (notice: Notice) => void, onprogress?: (progress: Progress) => void, worker?: () => Worker }} Options
  */
 /** Why something is not kept: no room, another tab has it, no file system. The run goes on. @typedef {{ what: 'full'|'in-use'|'broken', message: string }} Notice */
 /** @typedef {{ hits: number, misses: number, bytes: number, seconds: number }} SlotUse */
+/** @typedef {{ completions: { create: Completions['create'] } }} Chat */
 /** In the stage `bytes`, `part` is what is read now. @typedef {{ stage: string, done: number, total: number, part?: string }} Progress */
+
+import { Completions } from './completions.js';
+import { EngineError } from './errors.js';
+
+export { EngineError };
 
 const BUILD = '@FLASH890_BUILD@';
 
-/** Something that went wrong, with the kind of thing it was. */
-export class EngineError extends Error {
-  /**
-   * @param {string} kind usage, prompt, picture, integrity, gpu, does-not-fit, io, internal, worker, csp, network, consent
-   * @param {string} message
-   * @param {string} [reason] of a checkpoint at an address: not-found, unreachable, status, web-page, no-ranges, changed, contract,
-   *   not-a-checkpoint, too-large
-   */
-  constructor(kind, message, reason) {
-    super(message);
-    this.name = 'EngineError';
-    this.kind = kind;
-    this.reason = reason;
-  }
-}
-
-/** One model in one worker. */
+/**
+ * One model in one worker, or on a server: then there is `chat` and nothing else.
+ *
+ * Importing this file touches nothing of a browser.
+ */
 export class Engine extends EventTarget {
   /** @type {Info} */
   info;
@@ -112,6 +109,8 @@ export class Engine extends EventTarget {
   #closed = false;
   /** @type {RunRequest|null} The prompt that a new worker has to read again. */
   #request = null;
+  /** @type {Chat|null} */
+  #chat = null;
 
   /** @param {Options} options */
   constructor(options) {
@@ -121,13 +120,29 @@ export class Engine extends EventTarget {
   }
 
   /**
-   * Starts the worker, loads the core and chooses what computes.
+   * Starts the worker, loads the core and chooses what computes. With an `endpoint`, nothing of that: the server computes.
    * @param {Options} [options]
    */
   static async open(options = {}) {
     const engine = new Engine(options);
-    await engine.#start();
+    if (options.endpoint === undefined) {
+      await engine.#start();
+    } else {
+      const { Endpoint } = await import('./endpoint.js');
+      engine.#chat = (await Endpoint.open(/** @type {any} */ (options))).chat;
+    }
     return engine;
+  }
+
+  /** OpenAI's chat completions: `engine.chat.completions.create({ messages })`. @returns {Chat} */
+  get chat() {
+    this.#chat ??= { completions: new Completions((method, params) => this.#call(method, params), this.#name()) };
+    return this.#chat;
+  }
+
+  /** What answers say they are from: the last part of the model's address. */
+  #name() {
+    return this.#options.model?.replace(/\/+$/, '').split('/').pop() || 'lab';
   }
 
   async #start() {
@@ -165,7 +180,7 @@ export class Engine extends EventTarget {
     const plan = await this.#send('plan', { model: new URL(model, location.href).href, memory, keep, build: BUILD, lock });
     const gb = (/** @type {number} */ bytes) => `${(bytes / 1e9).toFixed(2)} GB`;
     if (!plan.fits) {
-      throw new EngineError('does-not-fit', `${plan.address}: needs ${gb(plan.resident)} of memory, available: ${gb(plan.memory)}`, 'too-large');
+      throw new EngineError('does-not-fit', `${plan.address}: needs ${gb(plan.resident)} of memory, available: ${gb(plan.memory)}`, { reason: 'too-large' });
     }
     if (plan.ask && !agreed && !(await consent?.(plan))) {
       throw new EngineError('consent', `${plan.address}: ${gb(plan.fetch)} were not agreed to`);
@@ -203,7 +218,7 @@ export class Engine extends EventTarget {
     }
     const call = this.#calls.get(id ?? -1);
     this.#calls.delete(id ?? -1);
-    if (error) call?.reject(new EngineError(error.kind, error.message, error.reason));
+    if (error) call?.reject(new EngineError(error.kind, error.message, { reason: error.reason }));
     else call?.resolve(result);
   }
 
@@ -238,6 +253,7 @@ export class Engine extends EventTarget {
    * @param {object} [params]
    */
   async #call(method, params = {}) {
+    if (this.#options.endpoint !== undefined) throw new EngineError('usage', `${method}: an engine on a server can chat, no more`);
     if (this.#closed) throw new EngineError('worker', 'the engine is closed');
     if (!this.#worker) {
       await this.#start();

@@ -1,13 +1,15 @@
 // The worker that owns the wasm core and the GPU. It answers one call after the other; the protocol is the table in engine.js.
 
 import { buildOf, requireOneBuild } from './build.js';
-import init, { BUILD as GLUE_BUILD, Desk, Opened, clearStore, storedBytes } from './flash890.js';
+import init, { BUILD as GLUE_BUILD, Chat, Desk, Opened, clearStore, storedBytes } from './flash890.js';
 
 const BUILD = '@FLASH890_BUILD@';
 const WASM = new URL('./flash890_bg.wasm', import.meta.url);
 
 /** @type {Desk|null} */
 let desk = null;
+/** The conversation on the same weights, from its first request on. @type {Chat|null} */
+let chat = null;
 /** A checkpoint by its address, between `plan` and `open`. @type {Opened|null} */
 let source = null;
 /** The core is loaded once. @type {Promise<void>|null} */
@@ -134,6 +136,15 @@ const methods = {
   compareKv: async () => JSON.parse(await opened().compareKv()),
   parity: async () => JSON.parse(await opened().parity()),
   timings: async () => JSON.parse(await opened().timings()),
+  async chatBegin({ request }) {
+    if (!chat) {
+      chat = opened().chat();
+      await chat.warmUp();
+    }
+    return JSON.parse(await chat.begin(JSON.stringify(request)));
+  },
+  chatNext: async () => JSON.parse(await talking().next()),
+  chatStop: () => chat?.stop(),
   loseDevice: () => opened().loseDevice(),
   slots: () => JSON.parse(opened().slots()),
   stored: () => storedBytes(),
@@ -142,6 +153,11 @@ const methods = {
     return clearStore();
   },
 };
+
+function talking() {
+  if (!chat) throw problem('usage', 'nothing was asked yet');
+  return chat;
+}
 
 function opened() {
   if (!desk) throw problem('usage', 'the engine is not open');

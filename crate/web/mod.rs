@@ -1,7 +1,9 @@
-//! The door between the page's worker and the core: JSON in, JSON out. No logic here; everything is in [`crate::lab::desk`].
+//! The door between the page's worker and the core: JSON in, JSON out. No logic here; everything is in [`crate::lab::desk`] and [`crate::chat`].
 
+mod chat;
 mod open;
 
+pub use chat::Chat;
 pub use open::{Counter, Opened, clear_store, stored_bytes};
 
 use crate::error::Error;

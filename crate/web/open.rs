@@ -12,8 +12,10 @@ use crate::weights::http::Timing;
 use crate::weights::opened;
 use crate::weights::store::{self, Listener, Notice, Store};
 use js_sys::{Function, Object, Reflect};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 
@@ -125,6 +127,23 @@ async fn checkpoint_in(
         Some(store) => Folder::http_stored(address, Timing::default(), store).await?,
         None => Folder::http(address, Timing::default())?,
     };
+    let (meter, total) = (folder.meter(), Cell::new(0));
+    let said = Cell::new(u64::MAX);
+    // Whenever something has come, the page hears how much.
+    let watch = || {
+        let done = read(&meter).min(total.get());
+        if total.get() > 0 && said.replace(done) != done {
+            let values =
+                [("stage", "bytes".into()), ("done", (done as f64).into()), ("total", (total.get() as f64).into())];
+            tell_page(tell, "progress", &values);
+        }
+    };
+    let mut gather = pin!(folder.whole_if_small(opened::WITHOUT_ASKING, &|bytes| total.set(bytes)));
+    let folder = poll_fn(|context| {
+        watch();
+        gather.as_mut().poll(context)
+    });
+    let folder = folder.await?;
     opened::Opened::new(&folder, Some(address.into()), memory).await
 }
 

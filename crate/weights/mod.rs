@@ -24,6 +24,7 @@ pub mod store;
 mod tensor;
 pub mod tiny;
 pub mod verdict;
+mod whole;
 
 #[cfg(test)]
 mod checkpoint_tests;

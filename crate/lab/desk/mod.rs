@@ -94,6 +94,15 @@ impl Desk {
         Ok(Desk { host, checkpoint, tokenizer, reference, gpu, info, run: None, writing: None })
     }
 
+    /// What computes, and the tokenizer: a conversation on the same weights needs no others.
+    pub fn speaker(&self) -> (Engine, Arc<Tokenizer>) {
+        let engine = match &self.gpu {
+            Some(model) => Engine::Gpu(model.clone()),
+            None => Engine::Cpu(self.reference.clone()),
+        };
+        (engine, self.tokenizer.clone())
+    }
+
     /// Where the weights come from.
     pub fn checkpoint(&self) -> &Arc<Checkpoint> {
         &self.checkpoint
