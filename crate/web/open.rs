@@ -138,7 +138,8 @@ async fn checkpoint_in(
             tell_page(tell, "progress", &values);
         }
     };
-    let mut gather = pin!(folder.whole_if_small(opened::WITHOUT_ASKING, &|bytes| total.set(bytes)));
+    let sized = |bytes| total.set(bytes);
+    let mut gather = pin!(folder.whole_if_small(opened::WITHOUT_ASKING, &sized));
     let folder = poll_fn(|context| {
         watch();
         gather.as_mut().poll(context)

@@ -260,7 +260,9 @@ fn a_small_checkpoint_comes_whole() {
         let asked = server.seen().len();
         let on_disk = block_on(Checkpoint::open_dir(golden("t12"))).unwrap();
         for tensor in on_disk.tensors() {
-            assert!(block_on(checkpoint.bytes(&tensor.name)).unwrap() == block_on(on_disk.bytes(&tensor.name)).unwrap());
+            assert!(
+                block_on(checkpoint.bytes(&tensor.name)).unwrap() == block_on(on_disk.bytes(&tensor.name)).unwrap()
+            );
         }
         assert_eq!(server.seen().len(), asked);
     }
