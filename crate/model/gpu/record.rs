@@ -325,6 +325,16 @@ impl<'a> Recorder<'a, '_> {
         let (codes, scales) = &experts.down;
         let down = |out| [&s.h, codes, scales, shared_down, &s.expert_ids, out];
         let limit = config.swiglu_limit;
+        // Stages of the drafter keep their experts.
+        if let Some(slots) = self.model.slots.as_ref().filter(|_| index < config.n_layers) {
+            let (rows, [up_codes, up_scales]) = (slots.rows(self.n), [&experts.up.0, &experts.up.1]);
+            let up = [x, up_codes, up_scales, shared_up, &slots.places, &s.expert_weights, &s.h];
+            experts_up_many::record(self.planner, up, &s.call, limit, grid)?;
+            let down = [&s.h, codes, scales, shared_down, &slots.places, &rows];
+            experts_down_many::record(self.planner, down, &s.call, numerics)?;
+            let tensors = [&rows, &s.expert_ids, &s.y];
+            return experts_sum::record(self.planner, tensors, &s.call, config.n_routed_experts, numerics);
+        }
         if self.n <= FEW_ROWS {
             experts_up::record(self.planner, up, &s.call, limit, grid)?;
             return experts_down::record(self.planner, down(&s.y), &s.call, numerics);
