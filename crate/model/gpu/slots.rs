@@ -4,10 +4,13 @@
 //! whatever was not used for longest gives way, of any layer. A call stops after each router, reads the chosen experts back, brings the missing
 //! ones, and goes on: that is a submit and a read-back per layer, which is why it is done in this mode only.
 //!
+//! While the device computes a layer, the next one's router has already looked at this layer's input to the experts: what it would choose is read
+//! meanwhile. A wrong guess costs bytes, never a number.
+//!
 //! Slots change which bytes are read when, and no number. The kernels of many rows find an expert by its place in the weights, here its slot, and
 //! the sum that follows them adds in the order of the experts' ids. What a call needs beyond the slots of a bank it takes in turns.
 
-use super::{GpuModel, MOST_ROWS};
+use super::{FEW_ROWS, GpuModel, MOST_ROWS};
 use crate::blocks::tap::Tap;
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -79,6 +82,8 @@ pub(super) struct GpuSlots {
     pub(super) places: Tensor,
     /// Outputs of the experts `[MOST_ROWS, k + 1, dim]`.
     rows: Tensor,
+    /// What the next layer's router says too early: logits, scores `[MOST_ROWS, experts]`, weights and ids `[MOST_ROWS, k]`.
+    early: [Tensor; 4],
 }
 
 impl GpuSlots {
@@ -114,7 +119,15 @@ impl GpuSlots {
                 ),
             })
         };
+        let f = |label: &str, width| Tensor::zeros(gpu, label, Element::F32, &[MOST_ROWS, width]);
+        let experts = config.n_routed_experts;
         Ok(GpuSlots {
+            early: [
+                f("early logits", experts)?,
+                f("early scores", experts)?,
+                f("early weights", k)?,
+                Tensor::zeros(gpu, "early ids", Element::U32, &[MOST_ROWS, k])?,
+            ],
             banks: (0..banks).map(bank).collect::<Result<_>>()?,
             held: RefCell::new(Held { slots: vec![vec![None; each]; banks], ..Held::default() }),
             places: Tensor::zeros(gpu, "expert slots", Element::U32, &[MOST_ROWS, k])?,
@@ -134,6 +147,11 @@ impl GpuSlots {
         Tensor { shape: vec![n, self.rows.shape[1], self.rows.shape[2]], ..self.rows.clone() }
     }
 
+    /// Logits, scores, weights and ids of the next layer's router for `n` rows.
+    pub(super) fn early(&self, n: usize) -> [Tensor; 4] {
+        self.early.clone().map(|tensor| Tensor { shape: vec![n, tensor.shape[1]], ..tensor })
+    }
+
     /// Slots in all.
     pub(super) fn count(&self) -> usize {
         self.banks.len() * self.each
@@ -146,11 +164,11 @@ impl GpuSlots {
 
 impl Held {
     /// The slots of experts `ids` of a layer in a bank that has one for each; those that are not there take the place of whatever was not used
-    /// for longest and is not among `ids`. Returns the slots, and which of the experts have to be read. What is only `guessed` counts for nothing
-    /// and makes nothing younger.
+    /// for longest and is not among `ids`. Returns the slots, and which of the experts have to be read. What is only `guessed` is no hit and no
+    /// miss.
     fn assign(&mut self, bank: usize, layer: usize, ids: &[u32], guessed: bool) -> (Vec<usize>, Vec<usize>) {
         self.turn += 1;
-        let turn = if guessed { self.turn - 1 } else { self.turn };
+        let turn = self.turn;
         let slots = &mut self.slots[bank];
         let is_here = |slot: &Option<Slot>, id| slot.is_some_and(|slot| slot.layer == layer && slot.expert == id);
         let mut places: Vec<Option<usize>> =
@@ -162,13 +180,13 @@ impl Held {
             places[which] = Some(place);
         }
         for (&place, &expert) in places.iter().flatten().zip(ids) {
-            let before = slots[place].filter(|slot| slot.layer == layer && slot.expert == expert);
-            let turn = if guessed { before.map_or(turn, |slot| slot.turn) } else { turn };
             slots[place] = Some(Slot { layer, expert, turn });
         }
         if !guessed {
             self.used.hits += (ids.len() - missing.len()) as u64;
             self.used.misses += missing.len() as u64;
+        } else {
+            self.used.early += missing.len() as u64;
         }
         (places.into_iter().flatten().collect(), missing)
     }
@@ -205,24 +223,24 @@ impl GpuModel {
             plan.encode_range(&mut encoder, range);
             return Ok(encoder);
         };
-        let mut at = range.start;
-        for tap in plan.taps.iter().filter(|tap| tap.name == Tap::ExpertIds.name() && range.contains(&tap.after)) {
-            // Stages of the drafter keep their experts.
-            if tap.layer >= self.config().n_layers {
-                continue;
-            }
+        let (config, mut at, mut guess) = (self.config(), range.start, None);
+        let k = config.n_activated_experts;
+        // Stages of the drafter keep their experts.
+        let routers = plan.taps.iter().filter(|tap| tap.name == Tap::ExpertIds.name() && tap.layer < config.n_layers);
+        for tap in routers.filter(|tap| range.contains(&tap.after)) {
             plan.encode_range(&mut encoder, at..tap.after);
-            let k = self.config().n_activated_experts;
-            let [ids] = readback::after(&self.gpu, encoder, [&tap.tensor]).await?;
-            let ids: Vec<u32> = ids.as_chunks().0.iter().take(n * k).map(|&word| u32::from_le_bytes(word)).collect();
+            self.gpu.queue.submit([encoder.finish()]);
+            if let Some(guess) = guess.take() {
+                self.bring(slots, tap.layer, guess, true).await?;
+            }
+            let [ids, early] = readback::after(&self.gpu, self.encoder(), [&tap.tensor, &slots.early[3]]).await?;
+            let words = |bytes: &[u8]| -> Vec<u32> {
+                bytes.as_chunks().0.iter().take(n * k).map(|&word| u32::from_le_bytes(word)).collect()
+            };
+            let ids = words(&ids);
             at = tap.after + TURN;
-            let mut wanted = ids.clone();
-            wanted.sort_unstable();
-            wanted.dedup();
-            // A router whose numbers are not finite chooses nothing that is there; the fault is told at the end of the call.
-            wanted.retain(|&id| (id as usize) < self.config().n_routed_experts);
-            for turn in wanted.chunks(slots.each) {
-                let places = self.bring(slots, tap.layer, turn, false).await?;
+            for turn in self.distinct(&ids).chunks(slots.each) {
+                let places = self.bring(slots, tap.layer, turn.to_vec(), false).await?;
                 let of = |id: &u32| turn.binary_search(id).map_or(ABSENT, |which| places[which] as u32);
                 let words: Vec<u32> = ids.iter().map(of).collect();
                 self.gpu.queue.write_buffer(&slots.places.buffer, 0, bytemuck::cast_slice(&words));
@@ -230,10 +248,23 @@ impl GpuModel {
                 plan.encode_range(&mut encoder, tap.after..at);
                 self.gpu.queue.submit([encoder.finish()]);
             }
+            // Of many rows nearly all experts are wanted, and the guess says little.
+            let is_few = n <= FEW_ROWS && tap.layer + 1 < config.n_layers;
+            guess = is_few.then(|| self.distinct(&words(&early))).filter(|ids| ids.len() <= slots.each);
             encoder = self.encoder();
         }
         plan.encode_range(&mut encoder, at..range.end);
         Ok(encoder)
+    }
+
+    /// Experts that were chosen, ascending. A router whose numbers are not finite chooses none that is there; the fault is told at the end of the
+    /// call.
+    fn distinct(&self, ids: &[u32]) -> Vec<u32> {
+        let mut distinct = ids.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        distinct.retain(|&id| (id as usize) < self.config().n_routed_experts);
+        distinct
     }
 
     pub(super) fn encoder(&self) -> wgpu::CommandEncoder {
@@ -241,9 +272,9 @@ impl GpuModel {
     }
 
     /// The slots of a layer's experts, ascending and no more than a bank has; those that are missing are read together.
-    async fn bring(&self, slots: &GpuSlots, layer: usize, ids: &[u32], guessed: bool) -> Result<Vec<usize>> {
+    async fn bring(&self, slots: &GpuSlots, layer: usize, ids: Vec<u32>, guessed: bool) -> Result<Vec<usize>> {
         let bank = layer % slots.banks.len();
-        let (places, missing) = slots.held.borrow_mut().assign(bank, layer, ids, guessed);
+        let (places, missing) = slots.held.borrow_mut().assign(bank, layer, &ids, guessed);
         if missing.is_empty() {
             return Ok(places);
         }
@@ -301,5 +332,25 @@ fn upload(gpu: &Gpu, (codes, scales): &(Tensor, Tensor), place: usize, matrices:
 fn write(gpu: &Gpu, tensor: &Tensor, start: usize, bytes: &[u8]) {
     for (number, piece) in bytes.chunks(UPLOAD).enumerate() {
         gpu.queue.write_buffer(&tensor.buffer, (start + number * UPLOAD) as u64, piece);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_expert_of_longest_ago_gives_way() {
+        let mut held = Held { slots: vec![vec![None; 3]], ..Held::default() };
+        assert_eq!(held.assign(0, 0, &[4, 7], false), (vec![0, 1], vec![0, 1]));
+        assert_eq!(held.assign(0, 1, &[4], false), (vec![2], vec![0]));
+        assert_eq!(held.assign(0, 0, &[4], false), (vec![0], vec![]));
+        // Layer 0's expert 7 was not used for longest; what is needed now stays.
+        assert_eq!(held.assign(0, 2, &[1], true), (vec![1], vec![0]));
+        assert_eq!(held.assign(0, 0, &[2, 4], false), (vec![2, 0], vec![0]));
+        let used = held.used;
+        assert_eq!((used.hits, used.misses, used.early), (2, 4, 1));
+        held.forget(0, &[(2, 2)]);
+        assert_eq!(held.assign(0, 3, &[9], false), (vec![2], vec![0]));
     }
 }
