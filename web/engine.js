@@ -60,20 +60,11 @@
 /** @typedef {{ backend?: 'auto'|'gpu'|'cpu', onprogress?: (progress: Progress) => void, worker?: () => Worker }} Options */
 /** @typedef {{ stage: string, done: number, total: number }} Progress */
 
-const BUILD = '@FLASH890_BUILD@';
+import { EngineError } from './errors.js';
 
-/** Something that went wrong, with the kind of thing it was. */
-export class EngineError extends Error {
-  /**
-   * @param {string} kind usage, prompt, picture, integrity, gpu, does-not-fit, io, internal, worker, csp, network
-   * @param {string} message
-   */
-  constructor(kind, message) {
-    super(message);
-    this.name = 'EngineError';
-    this.kind = kind;
-  }
-}
+export { EngineError };
+
+const BUILD = '@FLASH890_BUILD@';
 
 /** One model in one worker. */
 export class Engine extends EventTarget {

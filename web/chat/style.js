@@ -1,0 +1,209 @@
+// How the chat looks. A constructed style sheet, since a strict policy (`style-src 'self'`) forbids style elements.
+//
+// `all: initial` on the root keeps the page's inherited styles out; what a page may change are the `--flash-chat-*` variables and the parts.
+
+const CSS = `
+*, *::before, *::after { box-sizing: border-box; }
+[hidden] { display: none !important; }
+
+/* Where the page says !important, only !important of the shadow tree is stronger. Without a box of its own, the host's opacity, filter or transform do nothing. */
+:host { display: contents !important; }
+:host([inline]) {
+  display: block !important; visibility: visible !important; opacity: 1 !important; transform: none !important; filter: none !important;
+  clip-path: none !important; float: none !important;
+}
+:host([hidden]) { display: none !important; }
+
+.root {
+  all: initial;
+  color-scheme: inherit;
+  --accent: var(--flash-chat-accent, light-dark(#14181c, #e7eaed));
+  --accent-text: var(--flash-chat-accent-text, light-dark(#ffffff, #14181c));
+  --ground: var(--flash-chat-ground, light-dark(#ffffff, #16191d));
+  --sunken: var(--flash-chat-sunken, light-dark(#f1f2f4, #24292f));
+  --line: var(--flash-chat-line, light-dark(#dfe2e6, #333a42));
+  --edge: var(--flash-chat-edge, light-dark(#7d8690, #7b858f));
+  --text: var(--flash-chat-text, light-dark(#14181c, #e7eaed));
+  --muted: var(--flash-chat-muted, light-dark(#535c66, #a6afb9));
+  --link: var(--flash-chat-link, light-dark(#1f55c0, #92b3ff));
+  --bad: var(--flash-chat-bad, light-dark(#a9231b, #ff9a92));
+  --bad-soft: var(--flash-chat-bad-soft, light-dark(#fbeeec, #321f1e));
+  --focus: var(--flash-chat-focus, light-dark(#1f5fd6, #85b4ff));
+  --radius: var(--flash-chat-radius, 14px);
+  --mono: var(--flash-chat-mono, ui-monospace, "SF Mono", Menlo, Consolas, "Noto Sans Mono", "DejaVu Sans Mono", monospace);
+  display: block;
+  color: var(--text);
+  font: 15px/1.5 var(--flash-chat-font, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Helvetica Neue", Arial, sans-serif);
+  -webkit-text-size-adjust: 100%; text-size-adjust: 100%;
+  text-align: start;
+}
+:host([theme="light"]) .root { color-scheme: light; }
+:host([theme="dark"]) .root { color-scheme: dark; }
+
+.root.over {
+  position: fixed; z-index: var(--flash-chat-z-index, 2147483000);
+  inset: auto; inset-inline-end: var(--flash-chat-inset-inline, 20px); bottom: var(--flash-chat-inset-block, 20px);
+}
+.root.over .panel {
+  width: var(--flash-chat-width, 400px); height: var(--flash-chat-height, 640px);
+  max-width: calc(100vw - 2 * var(--flash-chat-inset-inline, 20px)); max-height: calc(100dvh - 2 * var(--flash-chat-inset-block, 20px));
+  box-shadow: var(--flash-chat-shadow, 0 12px 40px rgb(15 20 25 / 0.18), 0 2px 8px rgb(15 20 25 / 0.08));
+}
+.root.in .panel { width: 100%; height: var(--flash-chat-height, 560px); }
+
+button { font: inherit; color: inherit; margin: 0; cursor: pointer; touch-action: manipulation; -webkit-tap-highlight-color: transparent; }
+button:disabled { cursor: default; opacity: 0.4; }
+:focus-visible { outline: 2px solid var(--focus); outline-offset: 2px; }
+svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round; flex: none; display: block; }
+.sr { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+
+.launcher {
+  display: flex; align-items: center; gap: 9px; min-height: 48px; padding: 0 20px 0 16px; border: 0; border-radius: 24px;
+  background: var(--accent); color: var(--accent-text); font-weight: 600;
+  box-shadow: var(--flash-chat-shadow, 0 6px 20px rgb(15 20 25 / 0.22));
+}
+.launcher:hover { filter: brightness(1.15); }
+
+.panel {
+  position: relative; display: flex; flex-direction: column; overflow: hidden;
+  border: 1px solid var(--line); border-radius: var(--radius); background: var(--ground);
+}
+.header { display: flex; align-items: center; gap: 4px; min-height: 56px; padding: 8px 8px 8px 16px; border-bottom: 1px solid var(--line); }
+.brand { flex: 1; min-width: 0; display: flex; align-items: center; gap: 10px; }
+.avatar { display: grid; place-items: center; width: 30px; height: 30px; border-radius: 50%; overflow: hidden; background: var(--accent); color: var(--accent-text); flex: none; }
+.avatar svg { width: 17px; height: 17px; }
+.title { margin: 0; font-size: 15px; font-weight: 650; line-height: 1.3; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.tool { display: grid; place-items: center; width: 40px; height: 40px; padding: 0; border: 0; border-radius: 10px; background: none; color: var(--muted); flex: none; }
+.tool:hover:not(:disabled) { background: var(--sunken); color: var(--text); }
+
+.middle { position: relative; flex: 1; min-height: 0; display: flex; }
+.log { flex: 1; min-width: 0; overflow: auto; overscroll-behavior: contain; padding: 20px 16px 8px; outline-offset: -3px; display: flex; flex-direction: column; gap: 18px; scrollbar-width: thin; scrollbar-color: var(--line) transparent; }
+.latest { position: absolute; bottom: 10px; inset-inline-start: calc(50% - 18px); display: grid; place-items: center; width: 36px; height: 36px; padding: 0; border: 1px solid var(--line); border-radius: 50%; background: var(--ground); box-shadow: 0 2px 8px rgb(15 20 25 / 0.16); }
+.empty { margin: auto 0; padding: 8px 0 16px; }
+.empty p { margin: 0; font-size: 19px; line-height: 1.35; font-weight: 600; letter-spacing: -0.01em; text-wrap: balance; }
+.suggestions { display: flex; flex-direction: column; gap: 8px; align-items: flex-start; margin-top: 18px; }
+.suggestion { padding: 8px 14px; min-height: 38px; border: 1px solid var(--line); border-radius: 12px; background: none; text-align: start; }
+.suggestion:hover { background: var(--sunken); }
+
+.message { min-width: 0; overflow-wrap: anywhere; }
+.user { display: flex; flex-direction: column; align-items: flex-end; }
+.user .bubble { max-width: 88%; padding: 9px 14px; border-radius: 16px 16px 4px 16px; background: var(--sunken); white-space: pre-wrap; }
+.pictures { display: flex; flex-wrap: wrap; gap: 6px; justify-content: flex-end; margin-bottom: 6px; }
+.thumb { display: block; width: 96px; height: 96px; border-radius: 12px; border: 1px solid var(--line); background: var(--sunken); }
+.actions { display: flex; gap: 2px; min-height: 32px; margin-top: 2px; color: var(--muted); }
+.assistant .actions { margin-inline-start: -7px; }
+.action { display: grid; place-items: center; width: 32px; height: 32px; padding: 0; border: 0; border-radius: 8px; background: none; }
+.action:hover { background: var(--sunken); color: var(--text); }
+.action svg { width: 16px; height: 16px; }
+@media (hover: hover) and (pointer: fine) {
+  .actions { opacity: 0; transition: opacity 0.12s; }
+  .message:hover .actions, .message:focus-within .actions, .message.last .actions { opacity: 1; }
+}
+.note { margin: 6px 0 0; color: var(--muted); font-size: 13px; }
+.waiting { display: flex; gap: 5px; align-items: center; height: 23px; }
+.waiting i { width: 6px; height: 6px; border-radius: 50%; background: var(--muted); animation: pulse 1.2s infinite ease-in-out; }
+.waiting i:nth-child(2) { animation-delay: 0.15s; }
+.waiting i:nth-child(3) { animation-delay: 0.3s; }
+@keyframes pulse { 0%, 70%, 100% { opacity: 0.25; } 35% { opacity: 1; } }
+
+.edit { width: 100%; display: flex; flex-direction: column; gap: 8px; }
+.edit textarea { width: 100%; min-height: 64px; padding: 9px 13px; border: 1px solid var(--edge); border-radius: 12px; background: var(--ground); color: var(--text); font: inherit; font-size: 16px; resize: vertical; }
+.row { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
+.edit .row { justify-content: flex-end; }
+.edit .note { flex: 1; min-width: 10em; margin: 0; }
+.button { min-height: 36px; padding: 5px 14px; border: 1px solid var(--edge); border-radius: 10px; background: none; font-size: 14px; font-weight: 550; }
+.button:hover { background: var(--sunken); }
+.button.primary { border-color: var(--accent); background: var(--accent); color: var(--accent-text); }
+.button.primary:hover { filter: brightness(1.15); }
+
+.content > * { margin: 0 0 10px; }
+.content > :last-child { margin-bottom: 0; }
+.content .plain { white-space: pre-wrap; }
+.content a { color: var(--link); text-decoration: underline; text-underline-offset: 2px; text-decoration-thickness: 1px; }
+.content .h { font-weight: 650; line-height: 1.3; margin-top: 16px; }
+.content > .h:first-child { margin-top: 0; }
+.content .h1 { font-size: 18px; }
+.content .h2 { font-size: 16.5px; }
+.content ul, .content ol { padding-inline-start: 1.5em; }
+.content li > * { margin: 0; }
+.content li + li { margin-top: 3px; }
+.content li > ul, .content li > ol { margin-top: 3px; }
+.content li.task { list-style: none; margin-inline-start: -1.3em; }
+.content blockquote { padding-inline-start: 12px; border-inline-start: 3px solid var(--line); color: var(--muted); }
+.content blockquote > * { margin: 0 0 6px; }
+.content hr { border: 0; border-top: 1px solid var(--line); margin: 14px 0; }
+.content code { font: 0.88em/1.5 var(--mono); background: var(--sunken); border-radius: 5px; padding: 1px 5px; }
+.content .code { border: 1px solid var(--line); border-radius: 10px; overflow: hidden; }
+.content .code > div { display: flex; align-items: center; justify-content: space-between; min-height: 34px; padding-inline: 12px 3px; border-bottom: 1px solid var(--line); background: var(--sunken); color: var(--muted); font: 12px var(--mono); }
+.content pre { margin: 0; padding: 10px 12px; overflow: auto; max-height: 420px; }
+.content pre code { display: block; padding: 0; background: none; border-radius: 0; font-size: 13px; white-space: pre; overflow-wrap: normal; }
+.content .scroll { overflow: auto; max-height: 420px; border: 1px solid var(--line); border-radius: 10px; }
+.content table { border-collapse: collapse; font-size: 14px; min-width: 100%; overflow-wrap: normal; }
+.content th, .content td { padding: 6px 12px; border-bottom: 1px solid var(--line); text-align: start; vertical-align: top; min-width: 4em; max-width: 24em; }
+.content tr:last-child td { border-bottom: 0; }
+.content th { font-weight: 600; background: var(--sunken); }
+.content .centre { text-align: center; }
+.content .end { text-align: end; }
+
+.trouble { display: flex; gap: 10px; padding: 12px 14px; border-radius: 12px; background: var(--bad-soft); }
+.content:not([hidden]) + .trouble { margin-top: 10px; }
+.trouble > svg { color: var(--bad); margin-top: 1px; }
+.trouble p { margin: 0 0 8px; }
+.trouble details { margin-top: 8px; font-size: 13px; color: var(--muted); }
+.trouble summary { cursor: pointer; }
+.trouble summary + p { margin: 4px 0 0; font: 12px/1.45 var(--mono); overflow-wrap: anywhere; max-height: 9em; overflow: auto; }
+
+.notice { margin: 4px 12px 8px; padding: 12px 14px; border-radius: 12px; background: var(--sunken); font-size: 14px; }
+.notice p { margin: 0 0 10px; }
+.notice > .trouble { padding: 0; background: none; }
+.notice.loading p { margin-bottom: 8px; font-variant-numeric: tabular-nums; }
+.bar { height: 4px; border-radius: 2px; background: var(--line); overflow: hidden; }
+.bar > div { height: 100%; width: calc(var(--done, 0) * 100%); background: var(--accent); border-radius: 2px; transition: width 0.2s; }
+
+.composer { margin: 0 12px; border: 1px solid var(--edge); border-radius: 16px; background: var(--ground); }
+.composer:focus-within { border-color: var(--focus); box-shadow: 0 0 0 1px var(--focus); }
+.line { display: flex; align-items: flex-end; padding: 4px; }
+.input { flex: 1; min-width: 0; max-height: 152px; margin: 0; padding: 8px 6px; border: 0; background: none; color: var(--text); font: inherit; font-size: 16px; line-height: 24px; resize: none; outline: none; overflow-y: auto; field-sizing: content; }
+.input::placeholder { color: var(--muted); opacity: 1; }
+.go { display: grid; place-items: center; width: 40px; height: 40px; padding: 0; border: 0; border-radius: 12px; background: var(--accent); color: var(--accent-text); flex: none; }
+.go:hover:not(:disabled) { filter: brightness(1.15); }
+.go:disabled { background: var(--sunken); color: var(--muted); opacity: 1; }
+.go.stop svg { fill: currentColor; }
+.attachments { display: flex; flex-wrap: wrap; gap: 8px; padding: 10px 10px 4px; }
+.attachment { position: relative; }
+.attachment canvas { display: block; width: 56px; height: 56px; border-radius: 10px; border: 1px solid var(--line); }
+.detach { position: absolute; top: -8px; inset-inline-end: -8px; display: grid; place-items: center; width: 24px; height: 24px; padding: 0; border: 2px solid var(--ground); border-radius: 50%; background: var(--text); color: var(--ground); }
+.detach svg { width: 12px; height: 12px; stroke-width: 2.4; }
+.refusal { margin: 0; padding: 8px 14px 4px; color: var(--bad); font-size: 13.5px; }
+.dropping { position: absolute; inset: 8px; z-index: 2; display: grid; place-items: center; border: 2px dashed var(--edge); border-radius: 12px; background: var(--ground); font-weight: 600; opacity: 0.94; pointer-events: none; }
+
+.footer { display: flex; flex-wrap: wrap; justify-content: center; align-items: center; gap: 0 10px; margin: 0; padding: 4px 12px 6px; min-height: 34px; color: var(--muted); font-size: 12.5px; text-align: center; }
+.footer .who { overflow-wrap: anywhere; }
+.footer button { min-height: 26px; padding: 0 2px; border: 0; background: none; text-decoration: underline; text-underline-offset: 2px; }
+.about { position: absolute; inset: auto 12px 12px; z-index: 1; max-height: calc(100% - 24px); overflow: auto; padding: 16px; border: 1px solid var(--line); border-radius: 12px; background: var(--ground); box-shadow: 0 8px 28px rgb(15 20 25 / 0.2); font-size: 14px; }
+.about p { margin: 0 0 10px; }
+.about .name { font-weight: 650; font-size: 15px; }
+
+@media (max-width: 560px) {
+  .root.over.open { inset: 0; top: var(--view-top, 0); bottom: auto; width: 100%; height: var(--view-height, 100dvh); }
+  .root.over .panel { width: 100%; height: 100%; max-width: none; max-height: none; border: 0; border-radius: 0; }
+}
+@media (prefers-reduced-motion: reduce) {
+  *, *::before, *::after { animation: none !important; transition: none !important; scroll-behavior: auto !important; }
+}
+@media (forced-colors: active) {
+  .launcher, .go, .button, .tool, .action, .suggestion, .user .bubble { border: 1px solid; }
+}
+`;
+
+/** @type {CSSStyleSheet|null} */
+let sheet = null;
+
+/** The style sheet, one for all chats of a page. */
+export function styles() {
+  if (!sheet) {
+    sheet = new CSSStyleSheet();
+    sheet.replaceSync(CSS);
+  }
+  return sheet;
+}
