@@ -151,6 +151,8 @@ async function* chunks(response, signal) {
       if (!Array.isArray(chunk?.choices)) throw cut(url, `no choices: ${data.slice(0, 80)}`);
       isFinished ||= chunk.choices.some((/** @type {any} */ choice) => choice.finish_reason);
       yield chunk;
+      // What has come already is not handed out after a stop.
+      signal?.throwIfAborted();
     }
   } catch (error) {
     if (signal?.aborted) throw signal.reason;

@@ -44,9 +44,9 @@ export class Markdown {
     this.#extras = extras;
   }
 
-  /** @param {string} text */
-  update(text) {
-    const blocks = read(text);
+  /** @param {string} text @param {{ isGrowing: boolean }} how whether more of it is to come */
+  update(text, { isGrowing }) {
+    const blocks = read(isGrowing ? mended(text) : text);
     let same = 0;
     while (same < blocks.length && blocks[same]?.source === this.#shown[same]) same += 1;
     while (this.#host.childNodes.length > same) this.#host.lastChild?.remove();
@@ -73,6 +73,28 @@ function read(text) {
   }
   return blocks;
 }
+
+/**
+ * A text that goes on, with what its last paragraph has opened closed for now: so no markup is seen that will be gone with the next word.
+ * @param {string} text
+ */
+export function mended(text) {
+  const fences = text.match(/^ {0,3}(```|~~~)/gm)?.length ?? 0;
+  if (fences % 2) return text;
+  const start = text.lastIndexOf('\n\n') + 1;
+  // What ends in the middle of a marker or of a link's address is shown without it.
+  let tail = text.slice(start).replace(/(?<=\S\s*)[*`~]+$/, (marks) => (isClosing(text.slice(start), marks) ? marks : ''));
+  tail = tail.replace(/!?\[([^\]\n]*)(\](\([^)\s]*)?)?$/, '$1');
+  const spans = tail.replace(/^\s*[*+-] /gm, '');
+  const count = (/** @type {RegExp} */ mark) => spans.match(mark)?.length ?? 0;
+  if (count(/`/g) % 2) return `${text.slice(0, start)}${tail}\``;
+  const strong = count(/\*\*/g) % 2 ? '**' : '';
+  const emphasis = count(/(?<!\*)\*(?![*\s])|(?<![*\s])\*(?!\*)/g) % 2 ? '*' : '';
+  return `${text.slice(0, start)}${strong || emphasis ? tail.trimEnd() : tail}${emphasis}${strong}`;
+}
+
+/** Whether marks at the end of a paragraph close what the same marks opened. @param {string} paragraph @param {string} marks */
+const isClosing = (paragraph, marks) => paragraph.split(marks).length % 2 === 1;
 
 /** Builds the node of one block. */
 class Builder {

@@ -77,7 +77,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
 .tool:hover:not(:disabled) { background: var(--sunken); color: var(--text); }
 
 .middle { position: relative; flex: 1; min-height: 0; display: flex; }
-.log { flex: 1; min-width: 0; overflow: auto; overscroll-behavior: contain; padding: 20px 16px 8px; outline-offset: -3px; display: flex; flex-direction: column; gap: 18px; scrollbar-width: thin; scrollbar-color: var(--line) transparent; }
+.log { flex: 1; min-width: 0; overflow: auto; overscroll-behavior: contain; padding: 20px 16px 8px; outline-offset: -3px; display: flex; flex-direction: column; gap: 16px; scrollbar-width: thin; scrollbar-color: var(--line) transparent; }
 .latest { position: absolute; bottom: 10px; inset-inline-start: calc(50% - 18px); display: grid; place-items: center; width: 36px; height: 36px; padding: 0; border: 1px solid var(--line); border-radius: 50%; background: var(--ground); box-shadow: 0 2px 8px rgb(15 20 25 / 0.16); }
 .empty { margin: auto 0; padding: 8px 0 16px; }
 .empty p { margin: 0; font-size: 19px; line-height: 1.35; font-weight: 600; letter-spacing: -0.01em; text-wrap: balance; }
@@ -87,11 +87,14 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
 
 .message { min-width: 0; overflow-wrap: anywhere; }
 .user { display: flex; flex-direction: column; align-items: flex-end; }
-.user .bubble { max-width: 88%; padding: 9px 14px; border-radius: 16px 16px 4px 16px; background: var(--sunken); white-space: pre-wrap; }
+.user .said { display: flex; flex-direction: row-reverse; align-items: flex-end; gap: 4px; max-width: 100%; }
+.user .bubble { min-width: 0; max-width: 82%; padding: 9px 14px; border-radius: 16px 16px 4px 16px; background: var(--sunken); white-space: pre-wrap; }
 .pictures { display: flex; flex-wrap: wrap; gap: 6px; justify-content: flex-end; margin-bottom: 6px; }
 .thumb { display: block; width: 96px; height: 96px; border-radius: 12px; border: 1px solid var(--line); background: var(--sunken); }
 .actions { display: flex; gap: 2px; min-height: 32px; margin-top: 2px; color: var(--muted); }
 .assistant .actions { margin-inline-start: -7px; }
+.user .actions { margin: 0 0 4px; flex: none; }
+.user .said > .actions:only-child { margin: 0; }
 .action { display: grid; place-items: center; width: 32px; height: 32px; padding: 0; border: 0; border-radius: 8px; background: none; }
 .action:hover { background: var(--sunken); color: var(--text); }
 .action svg { width: 16px; height: 16px; }

@@ -15,15 +15,29 @@ export async function* events(response) {
   const reader = response.body?.getReader();
   if (!reader) return;
   const parser = new Parser();
+  let isOver = false;
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      yield* parser.push(value);
+      for (const event of parser.push(value)) {
+        isOver ||= event.data === '[DONE]';
+        yield event;
+      }
     }
   } finally {
-    // Also when the reader of these events leaves early: then the server need not go on.
-    reader.cancel().catch(() => {});
+    // Whoever leaves early does not need the rest. After the last event there is none, and reading on to the end keeps the connection for the next one.
+    if (isOver) void drain(reader);
+    else reader.cancel().catch(() => {});
+  }
+}
+
+/** @param {ReadableStreamDefaultReader<Uint8Array>} reader */
+async function drain(reader) {
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // Nothing is waited for any more.
   }
 }
 
