@@ -1,6 +1,6 @@
 // Where the reader writes: a field that grows, pictures by button, paste and drop, and one place for send and stop.
 
-import { el } from '../lab/dom.js';
+import { el } from '../dom.js';
 import { icon } from './icons.js';
 import { MAX_PICTURES, filesOf, read } from './picture.js';
 import { drawn, isSend, withPictures } from './turn.js';

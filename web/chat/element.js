@@ -23,13 +23,12 @@
 // | `state`, `usage`      | `idle`, `consent`, `loading`, `ready`, `streaming`, `error`; tokens of the last answer     |
 //
 // Methods: `load`, `send`, `stop`, `reset`, `export`. Events, bubbling and composed: `ready`, `progress`, `token`, `message`, `error`,
-// `statechange`. Slots: `header`, `avatar`, `empty`. Parts and `--flash-chat-*` variables: style.js and README.
+// `statechange`. Slots: `header`, `avatar`, `empty`. Parts and `--flash-chat-*` variables: README.
 
 import { Conversation } from './conversation.js';
+import { BASE, styles } from './looks.js';
 import { hostOf, nameOf } from './source.js';
-import { styles } from './style.js';
-import { withPictures } from './turn.js';
-import { View } from './view.js';
+import { Shell } from './shell.js';
 import { languageOf, speaker } from './words.js';
 
 /** @typedef {import('../endpoint.js').Message} Message */
@@ -59,14 +58,21 @@ export class FlashChat extends Base {
   #engine = null;
   /** @type {string[]} */
   #suggestions = [];
-  /** @type {View|null} */
+  /** @type {Shell|null} */
+  #shell = null;
+  /** @type {import('./view.js').View|null} */
   #view = null;
+  /** The panel on its way. @type {Promise<void>|null} */
+  #coming = null;
   #shadow = this.attachShadow({ mode: 'open' });
   #talk = new Conversation({
     source: () => ({ model: this.getAttribute('model'), endpoint: this.getAttribute('endpoint'), key: this.key, headers: this.headers, engine: this.#engine }),
     system: () => this.getAttribute('system'),
     options: () => this.options,
-    onturns: () => this.#view?.turns(),
+    onturns: () => {
+      this.#view?.turns();
+      if (this.#talk.turns.length) void this.#panel();
+    },
     onturn: () => this.#view?.grew(),
     ontoken: (turn, text) => {
       this.#view?.grew();
@@ -95,7 +101,7 @@ export class FlashChat extends Base {
   }
 
   disconnectedCallback() {
-    this.#view?.disconnected();
+    this.#clear();
     // An element that is only moved is back before this runs.
     queueMicrotask(() => {
       if (!this.isConnected) this.#talk.close();
@@ -104,56 +110,114 @@ export class FlashChat extends Base {
 
   /** @param {string} name @param {string|null} before @param {string|null} after */
   attributeChangedCallback(name, before, after) {
-    if (!this.#view || before === after) return;
+    if (!this.#shell || before === after) return;
     if (SOURCE.includes(name)) this.#talk.close();
-    if (name === 'open') this.#shown(this.#shadow.activeElement !== null || document.activeElement === this);
+    if (name === 'open') this.#show();
     else this.#build();
   }
 
   /** A property that was set before the class was known is in the way of the class's own. @param {string} name */
   #adopt(name) {
     const self = /** @type {any} */ (this);
-    if (!(name in Object.getPrototypeOf(this)) || !Object.hasOwn(this, name)) return;
+    if (!Object.hasOwn(this, name)) return;
     const value = self[name];
     delete self[name];
     self[name] = value;
   }
 
+  /** Makes what is on the page, anew when words or shape have changed. */
   #build() {
-    const draft = this.#view?.draft ?? '';
-    const lang = languageOf(this);
-    const isBundled = !this.#engine && !this.getAttribute('endpoint') && /^(nano\/?)?$/.test(this.getAttribute('model') ?? '');
-    this.#view?.disconnected();
-    this.#view = new View(
-      this.#talk,
-      {
-        say: speaker(lang),
-        lang,
-        isInline: this.inline,
-        label: this.getAttribute('label'),
-        placeholder: this.getAttribute('placeholder'),
-        suggestions: this.#suggestions,
-        isBundled,
+    const draft = this.#clear();
+    const facts = this.#facts();
+    this.#shell = new Shell(facts, {
+      use: () => {
+        if (!this.inline) this.open = true;
+        void this.#engage().then(() => this.focus());
       },
-      {
-        show: (isOpen) => {
-          this.open = isOpen;
-          this.#view?.focus();
-        },
-        send: (content) => void this.#talk.send(content),
-        edit: (id, content) => void this.#talk.edit(id, content),
-        retry: () => void this.#talk.retry(),
-        load: () => void this.load(),
-        where: () => this.#where(),
+      expect: () => void import('./view.js').catch(() => {}),
+    });
+    this.#shadow.adoptedStyleSheets = [styles(BASE)];
+    this.#shadow.replaceChildren(this.#shell.element);
+    this.#shell.connected();
+    if (draft !== null || this.#talk.turns.length) {
+      void this.#panel().then(() => {
+        if (this.#view && draft) this.#view.draft = draft;
+      });
+    }
+    this.#show();
+  }
+
+  /** Takes everything off the page. @returns {string|null} what was being written; `null` when there was no panel */
+  #clear() {
+    const draft = this.#view?.draft ?? null;
+    this.#shell?.disconnected();
+    this.#view?.gone();
+    this.#shell = this.#view = this.#coming = null;
+    return draft;
+  }
+
+  #facts() {
+    const lang = languageOf(this);
+    return {
+      say: speaker(lang),
+      lang,
+      isInline: this.inline,
+      label: this.getAttribute('label'),
+      placeholder: this.getAttribute('placeholder'),
+      suggestions: this.#suggestions,
+      isBundled: !this.#engine && !this.getAttribute('endpoint') && /^(nano\/?)?$/.test(this.getAttribute('model') ?? ''),
+    };
+  }
+
+  /** Has the panel on the page, fetched at its first use. @returns {Promise<void>} */
+  #panel() {
+    const shell = this.#shell;
+    if (!shell) return Promise.resolve();
+    this.#coming ??= import('./view.js').then(
+      ({ View, sheet }) => {
+        if (shell !== this.#shell) return;
+        this.#view = new View(this.#talk, this.#facts(), {
+          close: () => {
+            this.open = false;
+            shell.focus();
+          },
+          send: (content) => void this.#talk.send(content),
+          edit: (id, content) => void this.#talk.edit(id, content),
+          retry: () => void this.#talk.retry(),
+          load: () => void this.load(),
+          where: () => this.#where(),
+        });
+        this.#shadow.adoptedStyleSheets = [styles(BASE), sheet()];
+        shell.mount(this.#view.element);
+        this.#place();
+      },
+      () => {
+        this.#coming = null;
+        shell.lost();
       },
     );
-    this.#shadow.adoptedStyleSheets = [styles()];
-    this.#shadow.replaceChildren(this.#view.element);
-    this.#view.connected();
-    this.#view.draft = draft;
-    // In the flow of a page, a reader who goes into the chat is as good as one who opens it.
-    if (this.inline) this.#view.element.addEventListener('focusin', () => this.#engage(), { once: true });
-    this.#shown(false);
+    return this.#coming;
+  }
+
+  /** Shows panel or button, as the attributes say. */
+  #place() {
+    // In the flow of a page the panel is there once it has been used.
+    this.#shell?.show(this.inline ? this.#view !== null : this.open);
+    this.#view?.shown();
+  }
+
+  /** The same, after the attributes changed. */
+  #show() {
+    this.#place();
+    if (this.open && !this.inline) void this.#engage();
+  }
+
+  /** The reader means to chat: that is the click that a small download needs. */
+  async #engage() {
+    const panel = this.#panel();
+    void this.load();
+    await panel;
+    void this.#view?.fetchMarkdown();
   }
 
   /** Who answers, and where, before and after the engine is open. */
@@ -164,18 +228,6 @@ export class FlashChat extends Base {
     const place = this.#engine ? 'page' : host === null ? 'device' : 'host';
     const about = opened?.engine.info?.sentence?.[languageOf(this)] ?? null;
     return { model: opened?.model || nameOf(source), host, place: /** @type {'device'|'host'|'page'} */ (place), about };
-  }
-
-  /** @param {boolean} focus */
-  #shown(focus) {
-    this.#view?.open(this.open, { focus });
-    if (this.open && !this.inline) this.#engage();
-  }
-
-  /** The reader means to chat: that is the click that a small download needs. */
-  #engage() {
-    void this.#view?.fetchMarkdown();
-    void this.load();
   }
 
   /** @param {string} name @param {unknown} detail */
@@ -198,8 +250,8 @@ export class FlashChat extends Base {
    * @returns {Promise<ReturnType<typeof shared>>} the answer, also when it was stopped or failed; its `state` says so
    */
   async send(text, { pictures = [] } = {}) {
-    const parts = pictures.map((url) => ({ type: 'image_url', image_url: { url } }));
-    return shared(await this.#talk.send(withPictures(text, parts)));
+    const parts = pictures.map((url) => ({ type: /** @type {const} */ ('image_url'), image_url: { url } }));
+    return shared(await this.#talk.send(parts.length ? [...parts, { type: 'text', text }] : text));
   }
 
   /** Ends the answer that is being written; what has come stays. */
@@ -226,7 +278,8 @@ export class FlashChat extends Base {
 
   /** Puts the cursor into the field, or on the button that opens the chat. */
   focus() {
-    this.#view?.focus();
+    if (this.#view && this.open) this.#view.focus();
+    else this.#shell?.focus();
   }
 
   /** @returns {Message[]} */
@@ -245,7 +298,7 @@ export class FlashChat extends Base {
 
   set suggestions(texts) {
     this.#suggestions = [...texts];
-    if (this.#view) this.#build();
+    if (this.#shell) this.#build();
   }
 
   get engine() {
@@ -255,7 +308,7 @@ export class FlashChat extends Base {
   set engine(engine) {
     this.#engine = engine;
     this.#talk.close();
-    if (this.#view) this.#build();
+    if (this.#shell) this.#build();
   }
 
   /** Where the chat stands. */

@@ -1,6 +1,6 @@
 // Line drawings of 20 × 20, in the colour of the text around them.
 
-import { s } from '../lab/dom.js';
+import { s } from '../dom.js';
 
 const PATHS = {
   chat: 'M3 5.5A2.5 2.5 0 0 1 5.5 3h9A2.5 2.5 0 0 1 17 5.5v6a2.5 2.5 0 0 1-2.5 2.5H9l-4 3.2V14A2.5 2.5 0 0 1 3 11.5z',

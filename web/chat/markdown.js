@@ -2,7 +2,7 @@
 //
 // Loaded when a chat is opened, so that a page on which nobody asks anything pays nothing for it.
 
-import { el } from '../lab/dom.js';
+import { el } from '../dom.js';
 import MarkdownIt from './vendor/markdown-it.js';
 
 /** @typedef {import('./vendor/markdown-it.js').Token} Token */

@@ -1,6 +1,6 @@
 // What stands between conversation and field while there is no engine: a question before a download, how far it is, or why it failed.
 
-import { el } from '../lab/dom.js';
+import { el } from '../dom.js';
 import { trouble } from './turn.js';
 import { sizeText } from './words.js';
 

@@ -1,6 +1,7 @@
 // Pictures for a question. They are shown on canvases, so that no image source needs the leave of the page's policy.
 
-import { el, grouped } from '../lab/dom.js';
+import { el } from '../dom.js';
+import { grouped } from '../lab/dom.js';
 import { sizeText } from './words.js';
 
 /** Bytes of a picture that are still sent. */

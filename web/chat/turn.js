@@ -1,6 +1,6 @@
 // One turn of the conversation on the page: what was said, the pictures, what went wrong, and what can be done with it.
 
-import { el } from '../lab/dom.js';
+import { el } from '../dom.js';
 import { icon } from './icons.js';
 import { thumbnail } from './picture.js';
 import { sentence } from './words.js';

@@ -1,21 +1,27 @@
-// The chat on the page: a button, and a panel with the conversation in it. It shows what the conversation says and passes on what the reader does.
+// The panel with the conversation in it. It shows what the conversation says and passes on what the reader does.
+//
+// Fetched when the chat is used for the first time, with everything that it imports.
 
-import { el } from '../lab/dom.js';
+import { el } from '../dom.js';
 import { Composer } from './composer.js';
 import { icon } from './icons.js';
+import { styles } from './looks.js';
 import { notice } from './notice.js';
 import { filesOf } from './picture.js';
+import { PANEL } from './style.js';
 import { TurnView, drawn, textOf } from './turn.js';
+
+/** The style sheet of the panel. */
+export const sheet = () => styles(PANEL);
 
 /** @typedef {import('./conversation.js').Conversation} Conversation */
 /** @typedef {import('./conversation.js').Turn} Turn */
 /**
  * What the view is told once, when it is made.
- * @typedef {{ say: import('./words.js').Say, lang: import('./words.js').Lang, isInline: boolean, label: string|null, placeholder: string|null,
- *   suggestions: string[], isBundled: boolean }} Facts
+ * @typedef {import('./shell.js').Facts & { suggestions: string[] }} Facts
  */
 /**
- * @typedef {{ show: (isOpen: boolean) => void, send: (content: Turn['content']) => void, edit: (id: number, content: Turn['content']) => void, retry: () => void,
+ * @typedef {{ close: () => void, send: (content: Turn['content']) => void, edit: (id: number, content: Turn['content']) => void, retry: () => void,
  *   load: () => void, where: () => { model: string, host: string|null, place: 'device'|'host'|'page', about: string|null } }} Actions
  */
 
@@ -38,7 +44,6 @@ export class View {
   #isPinned = true;
   #frame = 0;
   #wait = 0;
-  #isOpen = false;
   /** @type {typeof import('./markdown.js').Markdown|null} */
   #Markdown = null;
   #id = `flash-chat-${(views += 1)}`;
@@ -50,10 +55,8 @@ export class View {
   #who = el('span', { class: 'who', part: 'model' });
   #about;
   #aboutButton;
-  #panel;
-  #launcher;
   #composer;
-  #follow = () => this.#viewport();
+  #follow = () => this.shown();
 
   /** @param {Conversation} talk @param {Facts} facts @param {Actions} actions */
   constructor(talk, facts, actions) {
@@ -68,27 +71,19 @@ export class View {
     this.#latest.hidden = true;
     this.#aboutButton = el('button', { type: 'button', part: 'button about-button', 'aria-expanded': 'false', onclick: () => this.#showAbout(this.#about.hidden) }, say('about'));
     this.#about = el('div', { class: 'about', part: 'about', role: 'group', 'aria-label': say('about'), tabindex: -1, hidden: true });
-    this.#launcher = this.#button();
-    this.#panel = this.#frameOf();
-    this.element = el('div', { class: `root ${facts.isInline ? 'in' : 'over'}`, part: 'root', lang }, this.#launcher, this.#panel, this.#said);
+    this.element = this.#frameOf();
     this.#listen();
+    visualViewport?.addEventListener('resize', this.#follow);
     this.turns();
     this.state();
-  }
-
-  /** What opens the chat. */
-  #button() {
-    const { say, label, isInline } = this.#facts;
-    const attributes = { type: 'button', class: 'launcher', part: 'button launcher', 'aria-haspopup': 'dialog', 'aria-expanded': 'false', hidden: isInline };
-    return el('button', { ...attributes, onclick: () => this.#actions.show(true) }, icon('chat'), label || say('launch'));
   }
 
   /** The panel, with its header, conversation, field and last line. */
   #frameOf() {
     const { say, label, isInline } = this.#facts;
-    const title = el('p', { class: 'title', part: 'title', id: `${this.#id}-title` }, label || say('title'));
+    const title = el('p', { class: 'title', part: 'title', role: 'heading', 'aria-level': 2, id: `${this.#id}-title` }, label || say('title'));
     const avatar = el('span', { class: 'avatar', part: 'avatar' }, el('slot', { name: 'avatar' }, icon('chat')));
-    const close = drawn('tool', say('close'), 'close', () => this.#actions.show(false));
+    const close = drawn('tool', say('close'), 'close', this.#actions.close);
     close.hidden = isInline;
     const reset = drawn('tool', say('reset'), 'reset', () => {
       this.#talk.reset();
@@ -98,12 +93,13 @@ export class View {
     reset.setAttribute('part', 'button reset');
     return el(
       'div',
-      { class: 'panel', part: 'panel', role: isInline ? 'region' : 'dialog', 'aria-labelledby': `${this.#id}-title`, hidden: !isInline },
+      { class: 'panel', part: 'panel', role: isInline ? 'region' : 'dialog', 'aria-labelledby': `${this.#id}-title` },
       el('div', { class: 'header', part: 'header' }, el('div', { class: 'brand' }, el('slot', { name: 'header' }, el('div', { class: 'brand' }, avatar, title))), reset, close),
       el('div', { class: 'middle' }, this.#log, this.#latest, this.#about),
       this.#notice,
       this.#composer.element,
       el('p', { class: 'footer', part: 'footer' }, this.#who, this.#aboutButton),
+      this.#said,
     );
   }
 
@@ -124,21 +120,21 @@ export class View {
     this.element.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape' || event.isComposing || event.defaultPrevented) return;
       if (!this.#about.hidden) this.#showAbout(false);
-      else if (!this.#facts.isInline && this.#isOpen) this.#actions.show(false);
+      else if (!this.#facts.isInline) this.#actions.close();
       else return;
       event.preventDefault();
     });
     const sign = el('div', { class: 'dropping' }, this.#facts.say('drop'));
     const isFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
-    this.#panel.addEventListener('dragover', (event) => {
+    this.element.addEventListener('dragover', (event) => {
       if (!isFiles(event)) return;
       event.preventDefault();
-      this.#panel.append(sign);
+      this.element.append(sign);
     });
-    this.#panel.addEventListener('dragleave', (event) => {
-      if (!this.#panel.contains(/** @type {Node|null} */ (event.relatedTarget))) sign.remove();
+    this.element.addEventListener('dragleave', (event) => {
+      if (!this.element.contains(/** @type {Node|null} */ (event.relatedTarget))) sign.remove();
     });
-    this.#panel.addEventListener('drop', (event) => {
+    this.element.addEventListener('drop', (event) => {
       sign.remove();
       if (!isFiles(event)) return;
       event.preventDefault();
@@ -146,47 +142,18 @@ export class View {
     });
   }
 
-  /** To be called when the element is on the page. */
-  connected() {
-    visualViewport?.addEventListener('resize', this.#follow);
-    visualViewport?.addEventListener('scroll', this.#follow);
-    this.#viewport();
-    if (this.#facts.isInline || !this.element.showPopover) return;
-    // In the top layer no stacking context and no transformed ancestor of the page matters.
-    this.element.popover = 'manual';
-    this.element.showPopover();
+  /** To be called when the panel is shown, or has another size. */
+  shown() {
+    if (this.#isPinned) this.#toEnd();
   }
 
-  disconnected() {
+  /** To be called when the panel is thrown away. */
+  gone() {
     visualViewport?.removeEventListener('resize', this.#follow);
-    visualViewport?.removeEventListener('scroll', this.#follow);
     cancelAnimationFrame(this.#frame);
-    this.#frame = 0;
-  }
-
-  /** On a phone the keyboard covers part of the page; the panel takes what is left. */
-  #viewport() {
-    if (!visualViewport) return;
-    this.element.style.setProperty('--view-top', `${visualViewport.offsetTop}px`);
-    this.element.style.setProperty('--view-height', `${visualViewport.height}px`);
-    if (this.#isPinned) this.#toEnd();
-  }
-
-  /** @param {boolean} isOpen @param {{ focus: boolean }} how */
-  open(isOpen, { focus }) {
-    this.#isOpen = isOpen;
-    if (!this.#facts.isInline) {
-      this.element.classList.toggle('open', isOpen);
-      this.#panel.hidden = !isOpen;
-      this.#launcher.hidden = isOpen;
-      this.#launcher.setAttribute('aria-expanded', String(isOpen));
-    }
-    if (!isOpen && !this.#facts.isInline) {
-      if (focus) this.#launcher.focus();
-      return;
-    }
-    if (this.#isPinned) this.#toEnd();
-    if (focus) this.focus();
+    clearTimeout(this.#wait);
+    // So that nothing is drawn any more.
+    this.#frame = -1;
   }
 
   /** Fetches what shows answers, when there will be some. */
@@ -202,8 +169,7 @@ export class View {
 
   /** Puts the cursor where the reader can write. */
   focus() {
-    if (this.#isOpen || this.#facts.isInline) this.#composer.field.focus();
-    else this.#launcher.focus();
+    this.#composer.field.focus();
   }
 
   get draft() {

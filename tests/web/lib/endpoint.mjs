@@ -59,7 +59,8 @@ export async function stub(answer = () => ({ text: 'Hello' })) {
       response.write(bytes.subarray(at, at + cut));
       await new Promise((done) => setTimeout(done, told.pause ?? 0));
     }
-    if (told.hangUp === 'reset') response.destroy();
+    // What was sent has to arrive first: a reset throws away what nobody has read.
+    if (told.hangUp === 'reset') setTimeout(() => response.destroy(), 200);
     else response.end();
   });
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
