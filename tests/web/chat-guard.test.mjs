@@ -244,7 +244,7 @@ const ENGINE = `export class Engine {
   close() { window.ended = (window.ended ?? 0) + 1; }
 }`;
 const index = (total) => body('application/json', JSON.stringify({ metadata: { total_size: total }, weight_map: {} }));
-const LOCAL = { 'engine.js': body('text/javascript', ENGINE), 'nano/model.safetensors.index.json': index(11_700_000), 'big/model.safetensors.index.json': index(510e9), 'one/model.safetensors.index.json': { status: 404, type: 'text/plain', body: '' } };
+const LOCAL = { 'engine.js': body('text/javascript', ENGINE), 'nano/model.safetensors.index.json': index(11_700_000), 'big/model.safetensors.index.json': index(510e9), 'one/model.safetensors.index.json': { status: 404, type: 'text/plain', body: '' }, 'one/model.safetensors': { status: 200, type: 'application/octet-stream', body: '' } };
 
 test('a small model loads when the chat is opened, not before, and says where it runs', () =>
   on(article('<flash-chat></flash-chat>'), { files: LOCAL }, async ({ page, chat, server }) => {

@@ -26,7 +26,7 @@ const BUNDLED = /^nano\/?$/;
  */
 export function folder({ model }) {
   const isBundled = !model || BUNDLED.test(model);
-  const url = isBundled ? new URL('../nano/', import.meta.url) : new URL(model, document.baseURI);
+  const url = isBundled ? new URL(/* @vite-ignore */ '../nano/', import.meta.url) : new URL(model, document.baseURI);
   if (!url.pathname.endsWith('/')) url.pathname += '/';
   return url;
 }
@@ -61,11 +61,12 @@ export async function size(source) {
     }
     const single = await fetch(new URL('model.safetensors', at), { method: 'HEAD' });
     // A length of 0 is that of a header that is not there.
-    return (single.ok && Number(single.headers.get('content-length'))) || null;
+    if (single.ok) return Number(single.headers.get('content-length')) || null;
   } catch {
-    // The engine will meet the same trouble and say what it is.
-    return 0;
+    // As below.
   }
+  // Nothing can be fetched here; the engine will meet the same trouble and say what it is.
+  return 0;
 }
 
 /**
@@ -146,8 +147,9 @@ async function begin(model, onprogress) {
  * @returns {Worker}
  */
 function worker() {
-  const url = new URL('../worker.js', import.meta.url);
-  if (url.origin === location.origin) return new Worker(url, { type: 'module' });
+  // Written out, since bundlers look for just this.
+  if (new URL(import.meta.url).origin === location.origin) return new Worker(new URL('../worker.js', import.meta.url), { type: 'module' });
+  const url = new URL(`${'..'}/worker.js`, import.meta.url);
   const script = URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], { type: 'text/javascript' }));
   const started = new Worker(script, { type: 'module' });
   // Once it says anything, it has read its script.

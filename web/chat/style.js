@@ -10,7 +10,7 @@ export const PANEL = `
 .tool:hover:not(:disabled) { background: var(--sunken); color: var(--text); }
 
 .middle { position: relative; flex: 1; min-height: 0; display: flex; }
-.log { flex: 1; min-width: 0; overflow: auto; overscroll-behavior: contain; padding: 20px 16px 8px; outline-offset: -3px; display: flex; flex-direction: column; gap: 16px; scrollbar-width: thin; scrollbar-color: var(--line) transparent; }
+.log { flex: 1; min-width: 0; overflow: auto; overscroll-behavior: contain; padding: 20px max(16px, (100% - 760px) / 2) 8px; outline-offset: -3px; display: flex; flex-direction: column; gap: 16px; scrollbar-width: thin; scrollbar-color: var(--line) transparent; }
 .latest { position: absolute; bottom: 10px; inset-inline-start: calc(50% - 18px); display: grid; place-items: center; width: 36px; height: 36px; padding: 0; border: 1px solid var(--line); border-radius: 50%; background: var(--ground); box-shadow: 0 2px 8px rgb(15 20 25 / 0.16); }
 .empty { margin: auto 0; padding: 8px 0 16px; }
 .empty p { margin: 0; font-size: 19px; line-height: 1.35; font-weight: 600; letter-spacing: -0.01em; text-wrap: balance; }
@@ -89,14 +89,14 @@ export const PANEL = `
 .trouble summary { cursor: pointer; }
 .trouble summary + p { margin: 4px 0 0; font: 12px/1.45 var(--mono); overflow-wrap: anywhere; max-height: 9em; overflow: auto; }
 
-.notice { margin: 4px 12px 8px; padding: 12px 14px; border-radius: 12px; background: var(--sunken); font-size: 14px; }
+.notice { margin: 4px max(12px, (100% - 768px) / 2) 8px; padding: 12px 14px; border-radius: 12px; background: var(--sunken); font-size: 14px; }
 .notice p { margin: 0 0 10px; }
 .notice > .trouble { padding: 0; background: none; }
 .notice.loading p { margin-bottom: 8px; font-variant-numeric: tabular-nums; }
 .bar { height: 4px; border-radius: 2px; background: var(--line); overflow: hidden; }
 .bar > div { height: 100%; width: calc(var(--done, 0) * 100%); background: var(--accent); border-radius: 2px; transition: width 0.2s; }
 
-.composer { margin: 0 12px; border: 1px solid var(--edge); border-radius: 16px; background: var(--ground); }
+.composer { margin: 0 max(12px, (100% - 768px) / 2); border: 1px solid var(--edge); border-radius: 16px; background: var(--ground); }
 .composer:focus-within { border-color: var(--focus); box-shadow: 0 0 0 1px var(--focus); }
 .line { display: flex; align-items: flex-end; padding: 4px; }
 .input { flex: 1; min-width: 0; max-height: 152px; margin: 0; padding: 8px 6px; border: 0; background: none; color: var(--text); font: inherit; font-size: 16px; line-height: 24px; resize: none; outline: none; overflow-y: auto; field-sizing: content; }
@@ -116,7 +116,7 @@ export const PANEL = `
 .footer { display: flex; flex-wrap: wrap; justify-content: center; align-items: center; gap: 0 10px; margin: 0; padding: 4px 12px 6px; min-height: 34px; color: var(--muted); font-size: 12.5px; text-align: center; }
 .footer .who { overflow-wrap: anywhere; }
 .footer button { min-height: 26px; padding: 0 2px; border: 0; background: none; text-decoration: underline; text-underline-offset: 2px; }
-.about { position: absolute; inset: auto 12px 12px; z-index: 1; max-height: calc(100% - 24px); overflow: auto; padding: 16px; border: 1px solid var(--line); border-radius: 12px; background: var(--ground); box-shadow: 0 8px 28px rgb(15 20 25 / 0.2); font-size: 14px; }
+.about { position: absolute; inset: auto max(12px, (100% - 768px) / 2) 12px; z-index: 1; max-height: calc(100% - 24px); overflow: auto; padding: 16px; border: 1px solid var(--line); border-radius: 12px; background: var(--ground); box-shadow: 0 8px 28px rgb(15 20 25 / 0.2); font-size: 14px; }
 .about p { margin: 0 0 10px; }
 .about .name { font-weight: 650; font-size: 15px; }
 `;

@@ -49,7 +49,7 @@ export default {
   'about.page': 'The page that you are reading brought this model along and says where your words go.',
   'about.nano': 'Nano is a small model of the real DeepSeek-V4.1-Flash architecture, trained to answer questions about it in Vietnamese and English. It knows nothing else.',
   'about.wrong': 'Answers can be wrong. Check what matters.',
-  'load.consent': 'This model has {size} to download. It stays on your device afterwards.',
+  'load.consent': 'Before it can answer, this model downloads {size}.',
   'load.unknown': 'The size of this model is not known. It may be large.',
   'load.agree': 'Download {size}',
   'load.agreeUnknown': 'Download anyway',

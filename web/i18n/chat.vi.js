@@ -49,7 +49,7 @@ export default {
   'about.page': 'Trang bạn đang đọc mang mô hình này theo, và trang ấy cho biết lời của bạn được gửi đi đâu.',
   'about.nano': 'Nano là một mô hình nhỏ có đúng kiến trúc của DeepSeek-V4.1-Flash, được huấn luyện để trả lời về kiến trúc ấy bằng tiếng Việt và tiếng Anh. Nó không biết gì khác.',
   'about.wrong': 'Câu trả lời có thể sai. Điều gì quan trọng thì hãy kiểm tra lại.',
-  'load.consent': 'Mô hình này cần tải {size}. Sau đó nó nằm lại trên máy của bạn.',
+  'load.consent': 'Trước khi trả lời được, mô hình này tải {size}.',
   'load.unknown': 'Không rõ mô hình này nặng bao nhiêu. Có thể nó rất lớn.',
   'load.agree': 'Tải {size}',
   'load.agreeUnknown': 'Vẫn tải',
