@@ -8,6 +8,7 @@ use crate::blocks::b5a_experts::Expert;
 use crate::blocks::context::Context;
 use crate::error::Result;
 use crate::weights::Checkpoint;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ pub type Clock = Box<dyn Fn() -> f64 + Send + Sync>;
 type Key = (usize, usize);
 
 /// What the slots did so far.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct SlotUse {
     /// Times that an expert was in its slot.
     pub hits: u64,

@@ -1,7 +1,7 @@
 // A conversation without its looks: the turns so far, the engine that answers, and the one answer that is on its way.
 
 import { EngineError } from '../errors.js';
-import { FREE, open, size, unlessAborted } from './source.js';
+import { open, unlessAborted } from './source.js';
 
 /** @typedef {import('../endpoint.js').Message} Message */
 /** @typedef {import('../endpoint.js').Usage} Usage */
@@ -29,7 +29,7 @@ export class Conversation {
   turns = [];
   /** @type {State} */
   state = 'idle';
-  /** Bytes that wait for consent; `null` when nobody says how many. @type {number|null} */
+  /** Bytes that wait, or waited in vain, for consent. */
   size = 0;
   /** Why the engine could not be opened. @type {EngineError|null} */
   error = null;
@@ -39,7 +39,7 @@ export class Conversation {
   #hooks;
   /** @type {Promise<Opened>|null} */
   #opening = null;
-  /** @type {{ agree: () => void, refuse: (reason: unknown) => void }|null} */
+  /** @type {((isGranted: boolean) => void)|null} */
   #question = null;
   /** @type {AbortController|null} */
   #answering = null;
@@ -58,7 +58,7 @@ export class Conversation {
   }
 
   /**
-   * Opens the engine, after asking when more than {@link FREE} bytes would be fetched.
+   * Opens the engine. The reader is asked before more than 20 MB are fetched.
    * @returns {Promise<Opened>}
    */
   load() {
@@ -70,10 +70,9 @@ export class Conversation {
   async #open(mine) {
     const source = this.#hooks.source();
     try {
-      const bytes = await size(source);
-      if (bytes === null || bytes > FREE) await this.#ask(bytes);
       this.#enter('loading');
-      const opened = await open(source, (progress) => mine === this.#source && this.#hooks.onprogress(progress));
+      const progress = (/** @type {Progress} */ at) => mine === this.#source && this.#hooks.onprogress(at);
+      const opened = await open(source, { progress, consent: (bytes) => this.#ask(bytes) });
       if (mine !== this.#source) {
         opened.release();
         throw LATER;
@@ -86,29 +85,30 @@ export class Conversation {
     } catch (error) {
       if (mine === this.#source) {
         this.#opening = null;
-        this.error = error === LATER ? null : typed(error);
+        this.error = isLater(error) ? null : typed(error);
         this.#enter(this.error ? 'error' : 'idle');
         if (this.error) this.#hooks.onerror(this.error);
       }
-      throw error === LATER ? error : typed(error);
+      throw isLater(error) ? LATER : typed(error);
     }
   }
 
-  /** Waits for the reader's leave. @param {number|null} bytes @returns {Promise<void>} */
-  #ask(bytes) {
+  /** Waits for the reader's leave. @param {number} bytes @returns {Promise<boolean>} */
+  async #ask(bytes) {
     this.size = bytes;
     this.#enter('consent');
-    return new Promise((agree, refuse) => {
-      this.#question = { agree, refuse };
+    const isGranted = await new Promise((/** @type {(isGranted: boolean) => void} */ resolve) => {
+      this.#question = resolve;
     });
+    if (isGranted) this.#enter('loading');
+    return isGranted;
   }
 
   /** The reader's answer to a download. @param {boolean} isGranted */
   consent(isGranted) {
     const question = this.#question;
     this.#question = null;
-    if (isGranted) question?.agree();
-    else question?.refuse(LATER);
+    question?.(isGranted);
   }
 
   /**
@@ -265,6 +265,9 @@ export class Conversation {
     this.#hooks.onstate(state, previous);
   }
 }
+
+/** @param {any} error */
+const isLater = (error) => error === LATER || error?.kind === 'consent';
 
 /** @param {any} error @returns {EngineError} */
 function typed(error) {

@@ -40,13 +40,13 @@ function contents(talk, { say, lang, host, isLocal, load, progress }) {
     el('button', { type: 'button', class: `button ${kind}`, part: 'button', onclick }, text);
   switch (talk.state) {
     case 'consent': {
-      const size = talk.size === null ? '' : sizeText(talk.size, lang);
+      const size = sizeText(talk.size, lang);
       return [
-        el('p', {}, size ? say('load.consent', { size }) : say('load.unknown')),
+        el('p', {}, say('load.consent', { size })),
         el(
           'div',
           { class: 'row' },
-          button('primary', size ? say('load.agree', { size }) : say('load.agreeUnknown'), () => talk.consent(true)),
+          button('primary', say('load.agree', { size }), () => talk.consent(true)),
           button('', say('load.refuse'), () => talk.consent(false)),
         ),
       ];

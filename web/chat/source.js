@@ -9,13 +9,11 @@ import { EngineError } from '../errors.js';
  * @typedef {{ model?: string|null, endpoint?: string|null, key?: string, headers?: Record<string, string>, engine?: AnyEngine|null }} Source
  */
 /** @typedef {{ stage: string, done: number, total: number }} Progress */
+/** `consent` is asked before more than 20 MB are fetched. @typedef {{ progress: (progress: Progress) => void, consent: (bytes: number) => Promise<boolean> }} Ear */
 /**
  * An engine that is open: what people are told about it, how to ask it, how to let it go.
  * @typedef {{ engine: AnyEngine, model: string, host: string|null, ask: (request: Request) => AsyncIterable<Chunk>, release: () => void }} Opened
  */
-
-/** Bytes that may be fetched without a click that names them. */
-export const FREE = 20_000_000;
 
 /** The checkpoint that ships beside these scripts goes by its name alone. */
 const BUNDLED = /^nano\/?$/;
@@ -44,38 +42,12 @@ export function hostOf({ endpoint, engine }) {
 }
 
 /**
- * Bytes that opening the source fetches; `null` when nobody says.
- * @param {Source} source
- * @returns {Promise<number|null>}
- */
-export async function size(source) {
-  if (source.endpoint || source.engine) return 0;
-  const at = folder(source);
-  const open = shared.get(at.href);
-  if (open) return 0;
-  try {
-    const index = await fetch(new URL('model.safetensors.index.json', at));
-    if (index.ok) {
-      const total = (await index.json())?.metadata?.total_size;
-      return Number.isFinite(total) ? total : null;
-    }
-    const single = await fetch(new URL('model.safetensors', at), { method: 'HEAD' });
-    // A length of 0 is that of a header that is not there.
-    if (single.ok) return Number(single.headers.get('content-length')) || null;
-  } catch {
-    // As below.
-  }
-  // Nothing can be fetched here; the engine will meet the same trouble and say what it is.
-  return 0;
-}
-
-/**
  * Opens a source.
  * @param {Source} source
- * @param {(progress: Progress) => void} onprogress
+ * @param {Ear} ear
  * @returns {Promise<Opened>}
  */
-export async function open(source, onprogress) {
+export async function open(source, ear) {
   const { engine, endpoint, key, headers } = source;
   if (engine) return { engine, model: nameOf(source), host: null, ask: (request) => stream(engine, request), release: () => {} };
   if (endpoint) {
@@ -83,7 +55,7 @@ export async function open(source, onprogress) {
     const client = await Endpoint.open({ endpoint, model: source.model ?? undefined, key, headers });
     return { engine: client, model: client.model, host: client.host, ask: (request) => stream(client, request), release: () => {} };
   }
-  return openLocal(source, onprogress);
+  return openLocal(source, ear);
 }
 
 /** @param {AnyEngine} engine @param {Request} request @returns {AsyncGenerator<Chunk>} */
@@ -93,53 +65,54 @@ async function* stream(engine, request) {
 
 /**
  * Engines of this page by the address of their checkpoint. Two widgets with one model share the worker, its memory and the GPU, and take turns.
- * @type {Map<string, { engine: Promise<AnyEngine>, users: number, listeners: Set<(progress: Progress) => void>, last: Promise<unknown> }>}
+ * @type {Map<string, { engine: Promise<AnyEngine>, users: number, ears: Set<Ear>, last: Promise<unknown> }>}
  */
 const shared = new Map();
 
-/** @param {Source} source @param {(progress: Progress) => void} onprogress @returns {Promise<Opened>} */
-async function openLocal(source, onprogress) {
+/** @param {Source} source @param {Ear} ear @returns {Promise<Opened>} */
+async function openLocal(source, ear) {
   const { href } = folder(source);
-  const slot = shared.get(href) ?? start(href);
+  const slot = shared.get(href) ?? start(href, ear);
   slot.users += 1;
-  slot.listeners.add(onprogress);
+  slot.ears.add(ear);
   const release = () => {
     slot.users -= 1;
     if (slot.users > 0) return;
-    shared.delete(href);
+    if (shared.get(href) === slot) shared.delete(href);
     slot.engine.then((engine) => engine.close?.(), () => {});
   };
   try {
     const engine = await slot.engine;
     return { engine, model: engine.model ?? nameOf(source), host: null, ask: (request) => inTurn(slot, request), release };
   } catch (error) {
-    release();
+    // Whoever tries again starts anew, whether or not others have heard of this yet.
+    if (shared.get(href) === slot) shared.delete(href);
     throw error;
   } finally {
-    slot.listeners.delete(onprogress);
+    slot.ears.delete(ear);
   }
 }
 
-/** @param {string} href */
-function start(href) {
-  /** @type {Set<(progress: Progress) => void>} */
-  const listeners = new Set();
-  const engine = begin(href, (progress) => listeners.forEach((listener) => listener(progress)));
-  const slot = { engine, users: 0, listeners, last: Promise.resolve() };
+/** @param {string} href @param {Ear} first who is asked for consent */
+function start(href, first) {
+  /** @type {Set<Ear>} */
+  const ears = new Set();
+  const engine = begin(href, { progress: (progress) => ears.forEach((ear) => ear.progress(progress)), consent: first.consent });
+  const slot = { engine, users: 0, ears, last: Promise.resolve() };
   shared.set(href, slot);
   return slot;
 }
 
-/** @param {string} model @param {(progress: Progress) => void} onprogress @returns {Promise<AnyEngine>} */
-async function begin(model, onprogress) {
-  /** @type {any} */
+/** @param {string} model @param {Ear} ear @returns {Promise<AnyEngine>} */
+async function begin(model, { progress, consent }) {
+  /** @type {typeof import('../engine.js')} */
   let module;
   try {
     module = await import('../engine.js');
   } catch (error) {
     throw new EngineError('network', `engine.js: ${error}`, { cause: error });
   }
-  return module.Engine.open({ model, onprogress, worker });
+  return module.Engine.open({ model, onprogress: progress, consent: ({ fetch }) => consent(fetch), worker });
 }
 
 /**
