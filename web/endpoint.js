@@ -5,28 +5,13 @@ import { EngineError } from './errors.js';
 import { events } from './endpoint/sse.js';
 import { cut, notStarted, refused, reported, wrongType } from './endpoint/trouble.js';
 
-/** @typedef {{ type: 'text', text: string } | { type: 'image_url', image_url: { url: string } }} Part */
-/** @typedef {{ role: 'system'|'user'|'assistant', content: string | Part[] }} Message */
-/**
- * @typedef {{ messages: Message[], stream?: boolean, temperature?: number, top_p?: number, max_tokens?: number, stop?: string|string[], seed?: number,
- *   logprobs?: boolean, top_logprobs?: number, signal?: AbortSignal }} Request
- */
-/** @typedef {{ token: string, logprob: number, bytes: number[]|null, top_logprobs: { token: string, logprob: number, bytes: number[]|null }[] }} TokenLogprob */
-/**
- * @typedef {{ prompt_tokens: number, completion_tokens: number, total_tokens: number, prompt_tokens_details?: { cached_tokens?: number }|null,
- *   flash890?: { drafted: number, accepted: number, rounds: number, prefill_seconds: number, decode_seconds: number } }} Usage
- */
-/**
- * @typedef {{ id: string, object: 'chat.completion.chunk', created: number, model: string, usage?: Usage|null,
- *   choices: { index: number, delta: { role?: string, content?: string|null }, finish_reason: null|'stop'|'length'|string,
- *     logprobs?: null|{ content: TokenLogprob[]|null } }[] }} Chunk
- */
-/**
- * @typedef {{ id: string, object: 'chat.completion', created: number, model: string, usage?: Usage,
- *   choices: { index: number, message: { role: string, content: string }, finish_reason: 'stop'|'length'|string,
- *     logprobs?: null|{ content: TokenLogprob[]|null } }[] }} Completion
- */
-/** @typedef {{ (request: Request & { stream: true }): Promise<AsyncIterable<Chunk>>, (request: Request & { stream?: false }): Promise<Completion> }} Create */
+/** @typedef {import('./completions.js').Part} Part */
+/** @typedef {import('./completions.js').Message} Message */
+/** @typedef {import('./completions.js').Request} Request */
+/** @typedef {import('./completions.js').Usage} Usage */
+/** @typedef {import('./completions.js').Chunk} Chunk */
+/** @typedef {import('./completions.js').Completion} Completion */
+/** @typedef {import('./completions.js').Completions['create']} Create */
 /** @typedef {{ endpoint: string, model?: string, key?: string, headers?: Record<string, string> }} Where */
 
 /** What of a request is sent as it is. */
@@ -80,7 +65,7 @@ export class Endpoint {
   /** There is nothing to end here; a local engine has the same method. */
   close() {}
 
-  /** @param {Request} request @returns {Promise<AsyncIterable<Chunk> | Completion>} */
+  /** @param {Request} request @returns {Promise<AsyncIterableIterator<Chunk> | Completion>} */
   async #create(request) {
     const { messages, stream = false, signal } = request;
     if (!Array.isArray(messages) || messages.length === 0) throw new EngineError('usage', 'messages: at least one is needed');
@@ -170,7 +155,7 @@ async function* chunks(response, signal) {
  * @returns {AsyncGenerator<Chunk>}
  */
 async function* whole({ id, created, model, choices, usage }) {
-  const parts = choices.map(({ index, message, finish_reason, logprobs }) => ({ index, delta: message, finish_reason, logprobs }));
+  const parts = choices.map(({ index, message, finish_reason, logprobs }) => ({ index, delta: message, finish_reason, logprobs: logprobs ?? null }));
   yield { id, object: 'chat.completion.chunk', created, model, choices: parts, usage };
 }
 

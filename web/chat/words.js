@@ -9,6 +9,9 @@ import vi from '../i18n/chat.vi.js';
 
 const TEXTS = { vi, en };
 
+/** Reasons of `EngineError` that only whoever runs the page can do something about. */
+const AMISS = ['not-found', 'status', 'web-page', 'no-ranges', 'not-a-checkpoint', 'contract'];
+
 /** The language of a place in a page: its own, that of what is around it, or the reader's. @param {Element} element @returns {Lang} */
 export function languageOf(element) {
   const stated = element.closest('[lang]')?.getAttribute('lang') || navigator.language;
@@ -34,10 +37,12 @@ export function sizeText(bytes, lang) {
  * @param {string} host whom to name
  */
 export function sentence(say, error, host) {
-  const { kind, retryAfter } = error;
+  const { kind, reason, retryAfter } = error;
   if (kind === 'network' && !navigator.onLine) return say('error.offline');
   if (kind === 'rate' && retryAfter) return say('error.rateSeconds', { host, seconds: retryAfter });
   if (kind === 'endpoint' && error.message.includes('broke off')) return say('error.cut', { host });
+  // The address is not that of a checkpoint, or its server is not fit for one.
+  if (reason && AMISS.includes(reason)) return say('error.files');
   const key = `error.${kind}`;
   return say(key in en ? /** @type {Key} */ (key) : 'error.internal', { host });
 }

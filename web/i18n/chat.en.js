@@ -74,6 +74,7 @@ export default {
   'error.does-not-fit': 'This model needs more memory than this device has free. Close other tabs, or ask on a larger device.',
   'error.worker': 'The model was ended by the browser. Try again.',
   'error.csp': 'The policy of this page forbids the chat what it needs. Whoever runs the page can find what under Details.',
+  'error.files': 'The model is not at its address as it should be. Whoever runs the page can find why under Details.',
   'error.io': 'The browser could not read or keep the files of the model. Make room on the device, then try again.',
   'error.internal': 'Something went wrong in the chat itself. Try again.',
   'picture.wrongType': '“{name}” is not a PNG, JPEG or WebP picture. Choose one of these.',

@@ -74,6 +74,7 @@ export default {
   'error.does-not-fit': 'Mô hình này cần nhiều bộ nhớ hơn máy còn trống. Hãy đóng bớt thẻ, hoặc hỏi trên máy lớn hơn.',
   'error.worker': 'Trình duyệt đã tắt mô hình. Hãy thử lại.',
   'error.csp': 'Chính sách của trang này cấm thứ mà khung trò chuyện cần. Người quản lý trang xem ở phần Chi tiết.',
+  'error.files': 'Mô hình không nằm đúng ở địa chỉ của nó. Người quản lý trang xem lý do ở phần Chi tiết.',
   'error.io': 'Trình duyệt không đọc hoặc không giữ được tệp của mô hình. Hãy dọn chỗ trên máy rồi thử lại.',
   'error.internal': 'Khung trò chuyện gặp lỗi. Hãy thử lại.',
   'picture.wrongType': '“{name}” không phải ảnh PNG, JPEG hay WebP. Hãy chọn một trong ba loại này.',
