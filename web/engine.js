@@ -146,14 +146,14 @@ export class Engine extends EventTarget {
   }
 
   async #start() {
-    const url = new URL('./worker.js', import.meta.url);
-    const worker = this.#options.worker?.() ?? new Worker(url, { type: 'module' });
+    // Written out, since bundlers look for just this.
+    const worker = this.#options.worker?.() ?? new Worker(new URL('./worker.js', import.meta.url), { type: 'module' });
     this.#worker = worker;
     worker.onmessage = ({ data }) => this.#receive(data);
     // A script that does not load, or an error that nobody caught: either way the worker answers no more.
     worker.onerror = (event) => {
       event.preventDefault();
-      this.#died(event.message || `${url.href} could not be started`);
+      this.#died(event.message || `${new URL('./worker.js', import.meta.url).href} could not be started`);
     };
     worker.onmessageerror = () => this.#died('a message could not be read');
     const lock = this.#watch(worker);
