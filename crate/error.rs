@@ -143,7 +143,7 @@ impl Error {
     }
 
     /// What kind of thing is wrong, in a word, for a page that has its own sentence for each: `usage`, `prompt`, `picture`, `does-not-fit`,
-    /// `gpu`, `io`, `integrity`, `internal`.
+    /// `gpu`, `io`, `network`, `integrity`, `internal`.
     pub fn kind(&self) -> &'static str {
         match self {
             Error::Usage(_) => "usage",
@@ -152,9 +152,32 @@ impl Error {
             Error::DoesNotFit { .. } => "does-not-fit",
             Error::Gpu(_) => "gpu",
             Error::Io { .. } => "io",
+            Error::Http { fault: HttpFault::Network(_) | HttpFault::Status(_), .. } => "network",
             Error::NotFiniteActivation { .. } => "internal",
             _ => "integrity",
         }
+    }
+
+    /// What exactly is wrong with a checkpoint at an address, for a page that has a sentence and a next step for it: `not-found`, `unreachable`,
+    /// `status`, `web-page`, `no-ranges`, `changed`, `contract`, `not-a-checkpoint`, `too-large`.
+    pub fn reason(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => "not-found",
+            Error::Http { fault, .. } => match fault {
+                HttpFault::Network(_) | HttpFault::Length { .. } => "unreachable",
+                HttpFault::Status(_) => "status",
+                HttpFault::WebPage => "web-page",
+                HttpFault::WholeFile | HttpFault::OtherRange { .. } | HttpFault::Compressed(_) => "no-ranges",
+                HttpFault::Changed { .. } => "changed",
+                HttpFault::TooLong { .. } => "not-a-checkpoint",
+            },
+            Error::Tensor { .. } => "contract",
+            Error::Json { .. } | Error::Config { .. } | Error::Header { .. } | Error::Index { .. } => {
+                "not-a-checkpoint"
+            }
+            Error::DoesNotFit { .. } => "too-large",
+            _ => return None,
+        })
     }
 
     /// Shorthand for [`Error::Config`].

@@ -27,9 +27,10 @@
 //! 4. [`weights`]: from bytes to tensors, and the contract that lists all 96,085 of them.
 //! 5. [`lab`]: golden files, parity reports and the lab's tables: how truth is established.
 //!
-//! Folders depend on each other in this order: `error`, `config`, `numerics`; `weights`, `text`, `image`; `blocks`; `model`; `lab`.
+//! Folders depend on each other in this order: `error`, `config`, `numerics`; `weights`, `text`, `image`; `blocks`; `model`; `generate`; `chat`, `lab`.
 
 pub mod blocks;
+pub mod chat;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod cli;
 pub mod config;

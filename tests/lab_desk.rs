@@ -19,6 +19,7 @@ fn desk(wish: Wish) -> (Desk, Rc<RefCell<Vec<String>>>) {
         tell: Box::new(move |event| {
             ear.borrow_mut().push(match event {
                 Event::Progress(stage, ..) => stage.to_string(),
+                Event::Reading(_) => "reading".into(),
                 Event::Lost(_) => "lost".into(),
                 Event::Recovered => "recovered".into(),
             })

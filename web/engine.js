@@ -5,6 +5,7 @@
 //
 // | method      | parameters                         | result                                                                    |
 // |-------------|------------------------------------|---------------------------------------------------------------------------|
+// | `plan`      | model, memory, keep, build, lock   | {@link Plan} of the checkpoint at an address; before `open`               |
 // | `open`      | backend, build, lock               | {@link Info}; made by {@link Engine.open}                                 |
 // | `run`       | text, picture, token, layer, kv    | {@link Lab}: ten chapters about one token in one layer                    |
 // | `report`    | token, layer                       | {@link Lab} of the same prompt, seen from elsewhere                       |
@@ -14,9 +15,15 @@
 // | `compareKv` |                                    | {@link KvComparison}: FP4 caches against f32 caches                       |
 // | `parity`    |                                    | {@link Parity}: GPU against CPU reference, tap by tap                     |
 // | `timings`   |                                    | {@link Timings}: prefill and decode, with conditions                      |
+// | `slots`     |                                    | {@link SlotUse}: experts that come as they are asked for; null if all stay |
+// | `stored`    |                                    | bytes that the browser keeps of checkpoints                               |
+// | `clearStored`|                                   | removes them; the bytes that are left, since another tab has them open    |
+// | `chatBegin` | request                            | a request of {@link Engine.chat} is taken: prompt_tokens, cached_tokens   |
+// | `chatNext`  |                                    | the next step of its answer                                               |
+// | `chatStop`  |                                    | ends it                                                                   |
 // | `loseDevice`|                                    | destroys the GPU device, to see the engine recover                        |
 //
-// Events of the worker: `alive` {} once it holds the lock, `progress` {stage, done, total}, `lost` {message}, `recovered` {}, `died` {message}.
+// Events of the worker: `alive` {} once it holds the lock, `progress` {@link Progress}, `notice` {@link Notice}, `lost` {message}, `recovered` {}, `died` {message}.
 
 /** @typedef {{ vi: string, en: string }} Text */
 /** @typedef {{ id: number, label: string, logit: number, probability: number }} Candidate */
@@ -57,28 +64,41 @@
 /** @typedef {{ rows: { tap: string, layer: number, nmse: number, limit: number, passed: boolean }[]|null, reason: Text|null }} Parity */
 /** @typedef {{ p50: number, p95: number, p99: number, runs: number }} Quantiles */
 /** @typedef {{ prefill: Quantiles & { tokens: number }, decode: Quantiles, unit: 'ms', conditions: Text[] }} Timings */
-/** @typedef {{ backend?: 'auto'|'gpu'|'cpu', onprogress?: (progress: Progress) => void, worker?: () => Worker }} Options */
-/** @typedef {{ stage: string, done: number, total: number }} Progress */
+/**
+ * What a checkpoint at an address needs, in bytes: `fetch` before it runs (of `bytes` in all), `resident` stays in memory and has to fit into
+ * `memory`; `slots` of `experts` experts, null if all stay. `kept` is what the browser's store has of it, and how much it still takes.
+ * @typedef {{ address: string, tensors: number, bytes: number, asked: number, loaded: number, tables: number, expert: number, experts: number,
+ *   slots: number|null, resident: number, memory: number, fits: boolean, fetch: number, kept: { bytes: number, room: number }|null, ask: boolean }} Plan
+ */
+/**
+ * `model` is the address of a checkpoint's folder; without one it is the built-in model. `consent` is asked before more than 20 MB are fetched;
+ * without it they are not. `memory` is for weights, in bytes. What is fetched is kept in the browser unless `keep` is false; `onnotice` hears why
+ * something is not. With `endpoint`, the address of a server that speaks OpenAI's protocol, `model` is a name there, and `key` what the server wants.
+ * @typedef {{ backend?: 'auto'|'gpu'|'cpu', model?: string, memory?: number, consent?: (plan: Plan) => boolean|Promise<boolean>,
+ *   endpoint?: string, key?: string, keep?: boolean, onnotice?: (notice: Notice) => void, onprogress?: (progress: Progress) => void, worker?: () => Worker }} Options
+ */
+/** Why something is not kept: no room, another tab has it, no file system. The run goes on. @typedef {{ what: 'full'|'in-use'|'broken', message: string }} Notice */
+/** @typedef {{ hits: number, misses: number, bytes: number, seconds: number }} SlotUse */
+/** @typedef {{ completions: { create: Completions['create'] } }} Chat */
+/** In the stage `bytes`, `part` is what is read now. @typedef {{ stage: string, done: number, total: number, part?: string }} Progress */
+
+import { Completions } from './completions.js';
+import { EngineError } from './errors.js';
+
+export { EngineError };
 
 const BUILD = '@FLASH890_BUILD@';
 
-/** Something that went wrong, with the kind of thing it was. */
-export class EngineError extends Error {
-  /**
-   * @param {string} kind usage, prompt, picture, integrity, gpu, does-not-fit, io, internal, worker, csp, network
-   * @param {string} message
-   */
-  constructor(kind, message) {
-    super(message);
-    this.name = 'EngineError';
-    this.kind = kind;
-  }
-}
-
-/** One model in one worker. */
+/**
+ * One model in one worker, or on a server: then there is `chat` and nothing else.
+ *
+ * Importing this file touches nothing of a browser.
+ */
 export class Engine extends EventTarget {
   /** @type {Info} */
   info;
+  /** Of a checkpoint at an address. @type {Plan|null} */
+  plan = null;
   /** @type {Options} */
   #options;
   /** @type {Worker|null} */
@@ -89,6 +109,8 @@ export class Engine extends EventTarget {
   #closed = false;
   /** @type {RunRequest|null} The prompt that a new worker has to read again. */
   #request = null;
+  /** @type {Chat|null} */
+  #chat = null;
 
   /** @param {Options} options */
   constructor(options) {
@@ -98,28 +120,45 @@ export class Engine extends EventTarget {
   }
 
   /**
-   * Starts the worker, loads the core and chooses what computes.
+   * Starts the worker, loads the core and chooses what computes. With an `endpoint`, nothing of that: the server computes.
    * @param {Options} [options]
    */
   static async open(options = {}) {
     const engine = new Engine(options);
-    await engine.#start();
+    if (options.endpoint === undefined) {
+      await engine.#start();
+    } else {
+      const { Endpoint } = await import('./endpoint.js');
+      engine.#chat = (await Endpoint.open(/** @type {any} */ (options))).chat;
+    }
     return engine;
   }
 
+  /** OpenAI's chat completions: `engine.chat.completions.create({ messages })`. @returns {Chat} */
+  get chat() {
+    this.#chat ??= { completions: new Completions((method, params) => this.#call(method, params), this.#name()) };
+    return this.#chat;
+  }
+
+  /** What answers say they are from: the last part of the model's address. */
+  #name() {
+    return this.#options.model?.replace(/\/+$/, '').split('/').pop() || 'lab';
+  }
+
   async #start() {
-    const url = new URL('./worker.js', import.meta.url);
-    const worker = this.#options.worker?.() ?? new Worker(url, { type: 'module' });
+    // Written out, since bundlers look for just this.
+    const worker = this.#options.worker?.() ?? new Worker(new URL('./worker.js', import.meta.url), { type: 'module' });
     this.#worker = worker;
     worker.onmessage = ({ data }) => this.#receive(data);
     // A script that does not load, or an error that nobody caught: either way the worker answers no more.
     worker.onerror = (event) => {
       event.preventDefault();
-      this.#died(event.message || `${url.href} could not be started`);
+      this.#died(event.message || `${new URL('./worker.js', import.meta.url).href} could not be started`);
     };
     worker.onmessageerror = () => this.#died('a message could not be read');
     const lock = this.#watch(worker);
     try {
+      if (this.#options.model) await this.#ask(this.#options.model, lock);
       this.info = await this.#send('open', { backend: this.#options.backend ?? 'auto', build: BUILD, lock });
     } catch (error) {
       // A worker that could not open answers nothing else; the next call tries with a new one.
@@ -127,6 +166,26 @@ export class Engine extends EventTarget {
       if (this.#worker === worker) this.#worker = null;
       throw error;
     }
+  }
+
+  /**
+   * Opens a checkpoint and asks whether it may be fetched, once: a new worker goes on with what was agreed to.
+   * @param {string} model
+   * @param {string|null} lock
+   */
+  async #ask(model, lock) {
+    const { memory, keep, consent } = this.#options;
+    const agreed = this.plan !== null;
+    /** @type {Plan} */
+    const plan = await this.#send('plan', { model: new URL(model, location.href).href, memory, keep, build: BUILD, lock });
+    const size = (/** @type {number} */ bytes) => (bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
+    if (!plan.fits) {
+      throw new EngineError('does-not-fit', `${plan.address}: needs ${size(plan.resident)} of memory, available: ${size(plan.memory)}`, { reason: 'too-large' });
+    }
+    if (plan.ask && !agreed && !(await consent?.(plan))) {
+      throw new EngineError('consent', `${plan.address}: ${size(plan.fetch)} were not agreed to`);
+    }
+    this.plan = plan;
   }
 
   /**
@@ -148,17 +207,18 @@ export class Engine extends EventTarget {
     return lock;
   }
 
-  /** @param {{ id?: number, result?: any, error?: { kind: string, message: string }, event?: string, detail?: any }} message */
+  /** @param {{ id?: number, result?: any, error?: { kind: string, message: string, reason?: string }, event?: string, detail?: any }} message */
   #receive({ id, result, error, event, detail }) {
     if (event === 'died') return this.#died(detail.message);
     if (event) {
       if (event === 'progress') this.#options.onprogress?.(detail);
+      if (event === 'notice') this.#options.onnotice?.(detail);
       this.dispatchEvent(new CustomEvent(event, { detail }));
       return;
     }
     const call = this.#calls.get(id ?? -1);
     this.#calls.delete(id ?? -1);
-    if (error) call?.reject(new EngineError(error.kind, error.message));
+    if (error) call?.reject(new EngineError(error.kind, error.message, { reason: error.reason }));
     else call?.resolve(result);
   }
 
@@ -193,6 +253,7 @@ export class Engine extends EventTarget {
    * @param {object} [params]
    */
   async #call(method, params = {}) {
+    if (this.#options.endpoint !== undefined) throw new EngineError('usage', `${method}: an engine on a server can chat, no more`);
     if (this.#closed) throw new EngineError('worker', 'the engine is closed');
     if (!this.#worker) {
       await this.#start();
@@ -241,6 +302,21 @@ export class Engine extends EventTarget {
   /** @returns {Promise<Timings>} */
   timings() {
     return this.#call('timings');
+  }
+
+  /** @returns {Promise<SlotUse|null>} */
+  slots() {
+    return this.#call('slots');
+  }
+
+  /** Bytes that the browser keeps of checkpoints. @returns {Promise<number>} */
+  stored() {
+    return this.#call('stored');
+  }
+
+  /** Removes them; returns what is left. @returns {Promise<number>} */
+  clearStored() {
+    return this.#call('clearStored');
   }
 
   /** Destroys the GPU device; the next call recovers. @returns {Promise<void>} */

@@ -1,18 +1,29 @@
 // The worker that owns the wasm core and the GPU. It answers one call after the other; the protocol is the table in engine.js.
 
 import { buildOf, requireOneBuild } from './build.js';
-import init, { BUILD as GLUE_BUILD, Desk } from './flash890.js';
+import init, { BUILD as GLUE_BUILD, Chat, Desk, Opened, clearStore, storedBytes } from './flash890.js';
 
 const BUILD = '@FLASH890_BUILD@';
 const WASM = new URL('./flash890_bg.wasm', import.meta.url);
 
 /** @type {Desk|null} */
 let desk = null;
+/** The conversation on the same weights, from its first request on. @type {Chat|null} */
+let chat = null;
+/** A checkpoint by its address, between `plan` and `open`. @type {Opened|null} */
+let source = null;
+/** The core is loaded once. @type {Promise<void>|null} */
+let core = null;
+/** The part of a checkpoint that is read now. */
+let reading = '';
 /** Calls wait for the one before. @type {Promise<void>} */
 let queue = Promise.resolve();
 
-/** @param {string} event @param {object} detail */
-const tell = (event, detail) => postMessage({ event, detail });
+/** @param {string} event @param {any} detail */
+function tell(event, detail) {
+  if (event === 'reading') reading = detail.part;
+  else postMessage({ event, detail });
+}
 
 /** @param {string} kind @param {string} message */
 const problem = (kind, message) => Object.assign(new Error(message), { kind });
@@ -72,12 +83,45 @@ async function adapterName() {
   return name ? `${name}, WebGPU` : 'WebGPU';
 }
 
+/** Loads the core, unless an earlier call has. @param {string} build @param {string|null} lock */
+function start(build, lock) {
+  if (!core && lock) hold(lock);
+  core ??= load(build);
+  return core;
+}
+
+/**
+ * Tells the page five times a second how many bytes of a checkpoint have come, while `work` goes on.
+ * @template T
+ * @param {Opened|null} model
+ * @param {() => Promise<T>} work
+ */
+async function counted(model, work) {
+  if (!model) return work();
+  const counter = model.meter();
+  const say = () => tell('progress', { stage: 'bytes', done: counter.done(), total: counter.total(), part: reading });
+  const timer = setInterval(say, 200);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+    say();
+    counter.free();
+  }
+}
+
 /** @type {Record<string, (params: any) => any>} */
 const methods = {
+  async plan({ model, memory, keep, build, lock }) {
+    await start(build, lock);
+    source = await Opened.open(model, memory ?? 0, tell, keep);
+    return JSON.parse(source.plan());
+  },
   async open({ backend, build, lock }) {
-    if (lock) hold(lock);
-    await load(build);
-    desk = await Desk.open(JSON.stringify({ backend, adapter: await adapterName() }), tell);
+    await start(build, lock);
+    const [model, options] = [source, JSON.stringify({ backend, adapter: await adapterName() })];
+    source = null;
+    desk = await counted(model, () => Desk.open(options, tell, model ?? undefined));
     return { ...JSON.parse(desk.info()), build: BUILD };
   },
   async run({ text, picture, ...rest }) {
@@ -92,8 +136,28 @@ const methods = {
   compareKv: async () => JSON.parse(await opened().compareKv()),
   parity: async () => JSON.parse(await opened().parity()),
   timings: async () => JSON.parse(await opened().timings()),
+  async chatBegin({ request }) {
+    if (!chat) {
+      chat = opened().chat();
+      await chat.warmUp();
+    }
+    return JSON.parse(await chat.begin(JSON.stringify(request)));
+  },
+  chatNext: async () => JSON.parse(await talking().next()),
+  chatStop: () => chat?.stop(),
   loseDevice: () => opened().loseDevice(),
+  slots: () => JSON.parse(opened().slots()),
+  stored: () => storedBytes(),
+  async clearStored() {
+    desk?.discardKept();
+    return clearStore();
+  },
 };
+
+function talking() {
+  if (!chat) throw problem('usage', 'nothing was asked yet');
+  return chat;
+}
 
 function opened() {
   if (!desk) throw problem('usage', 'the engine is not open');
@@ -112,7 +176,7 @@ async function answer({ data: { id, method, params } }) {
       tell('died', { message: `the core stopped: ${error.message}` });
       return;
     }
-    postMessage({ id, error: { kind: error?.kind ?? 'internal', message: error?.message ?? String(error) } });
+    postMessage({ id, error: { kind: error?.kind ?? 'internal', reason: error?.reason, message: error?.message ?? String(error) } });
   }
 }
 

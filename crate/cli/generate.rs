@@ -36,7 +36,8 @@ const MAX_SNAPSHOT: u64 = 4 << 30;
 /// Options of `generate`.
 #[derive(Debug, Args)]
 pub(super) struct GenerateArgs {
-    /// Checkpoint: a folder, or its address on a web server [default: the built-in lab model with random weights].
+    /// Checkpoint: a folder, or its address on a web server [default: the built-in lab model with random weights; with
+    /// --chat nano, a small trained model].
     #[arg(long, value_name = "DIR|URL")]
     model: Option<Place>,
     #[command(flatten)]
@@ -129,7 +130,8 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     StopStrings::new(&args.stop)?;
     let text = read_prompt(&args.prompt)?;
 
-    let checkpoint = model::open(args.model.as_ref(), &args.cache, console)?;
+    let open = if args.chat { model::open_or_nano } else { model::open };
+    let checkpoint = open(args.model.as_ref(), &args.cache, console)?;
     let config = checkpoint.config.clone();
     let tokenizer = Arc::new(Tokenizer::from_json(checkpoint.tokenizer_json()?)?);
     let pictures = args.image.iter().map(|path| picture(path, &config)).collect::<Result<Vec<_>>>()?;
@@ -250,7 +252,7 @@ impl GenerateArgs {
             "kv_bytes": session.state().kv_bytes(),
             "ring_bytes": session.state().ring_bytes(),
             "settings": {
-                "model": self.model.as_ref().map_or("lab".into(), Place::to_string),
+                "model": self.model.as_ref().map_or(if self.chat { "nano" } else { "lab" }.into(), Place::to_string),
                 "backend": session.engine().name(),
                 "device": session.engine().describe(),
                 "numerics": Precision::from(self.numerics).name(),

@@ -6,6 +6,7 @@
 mod backend;
 mod bench;
 mod cache;
+mod chat;
 mod config_lines;
 mod console;
 mod devices;
@@ -16,6 +17,7 @@ mod lab;
 mod make_tiny;
 mod memory;
 mod model;
+mod nano;
 mod options;
 mod parity;
 mod place;
@@ -44,6 +46,8 @@ struct Cli {
 enum Command {
     /// Follow one token through the ten blocks, with numbers and checks (theo một token qua mười khối).
     Lab(lab::LabArgs),
+    /// Talk with a model (trò chuyện với mô hình).
+    Chat(chat::ChatArgs),
     /// Answer a prompt (trả lời một câu hỏi).
     Generate(generate::GenerateArgs),
     /// Show what a checkpoint holds, from its headers (xem nội dung của một mô hình).
@@ -77,6 +81,7 @@ pub fn main() -> ExitCode {
     let console = Console::new(cli.lang.unwrap_or_else(|| Lang::from_env(|name| std::env::var(name).ok())));
     let done = match cli.command {
         Command::Lab(args) => lab::run(args, &console),
+        Command::Chat(args) => chat::run(args, &console),
         Command::Generate(args) => generate::run(args, &console),
         Command::Inspect(args) => inspect::run(args, &console),
         Command::Plan(args) => plan::run(args, &console),

@@ -3,6 +3,7 @@
 use super::cache::CacheArgs;
 use super::console::{Console, size};
 use super::memory;
+use super::nano;
 use super::place::Place;
 use crate::blocks::context::Context;
 use crate::error::Result;
@@ -37,6 +38,21 @@ pub(super) fn open(place: Option<&Place>, cache: &CacheArgs, console: &Console) 
         );
     }
     Ok(Arc::new(checkpoint))
+}
+
+/// Opens a checkpoint to talk with, or nano.
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn open_or_nano(place: Option<&Place>, cache: &CacheArgs, console: &Console) -> Result<Arc<Checkpoint>> {
+    if place.is_some() {
+        return open(place, cache, console);
+    }
+    console.notice(
+        "không có --model: dùng nano, mô hình nhỏ đi kèm; nó chỉ biết về kiến trúc DeepSeek-V4.1-Flash",
+        "no --model: using nano, the small model that comes along; it knows DeepSeek-V4.1-Flash's architecture and nothing else",
+    );
+    Ok(Arc::new(block_on(nano::open())?))
 }
 
 /// Loads the weights, if they fit, with a bar.

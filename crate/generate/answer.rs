@@ -52,22 +52,38 @@ pub struct Answer {
 }
 
 /// The answer's text as it grows.
+#[derive(Debug)]
 pub(super) struct Text {
     detokeniser: Detokeniser,
     stops: StopStrings,
+    /// What is certain.
     pub(super) all: String,
+    /// Bytes of whole characters so far, those that may belong to a stop string included.
+    seen: usize,
 }
 
 impl Text {
     /// # Errors
     /// [`Error::Prompt`](crate::Error::Prompt) for an empty stop string.
     pub(super) fn new(limits: &Limits) -> Result<Self> {
-        Ok(Text { detokeniser: Detokeniser::new(), stops: StopStrings::new(&limits.stop)?, all: String::new() })
+        Ok(Text {
+            detokeniser: Detokeniser::new(),
+            stops: StopStrings::new(&limits.stop)?,
+            all: String::new(),
+            seen: 0,
+        })
+    }
+
+    /// Where the next token's text begins, or, inside a character, where that character does.
+    pub(super) fn len(&self) -> usize {
+        self.seen
     }
 
     /// Adds a token; returns whether a stop string was found.
     pub(super) fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> bool {
-        let (certain, stopped) = self.stops.push(&self.detokeniser.push(tokenizer, id));
+        let text = self.detokeniser.push(tokenizer, id);
+        self.seen += text.len();
+        let (certain, stopped) = self.stops.push(&text);
         self.all += &certain;
         stopped
     }

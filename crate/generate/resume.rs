@@ -6,11 +6,33 @@ use super::session::{Clock, Session};
 use super::speculate::{self, Speculation};
 use super::usage::Usage;
 use crate::blocks::b1a_input::Prompt;
+use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::model::{Engine, Prefill};
 use crate::text::prompt::Piece;
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 use std::rc::Rc;
+
+/// What a session has not read yet of a conversation.
+#[derive(Debug)]
+pub struct Unread {
+    rest: Prompt,
+    read: usize,
+    /// Positions at the conversation's beginning that were there already.
+    pub reused: usize,
+}
+
+impl Unread {
+    /// Positions of the whole conversation.
+    pub fn positions(&self) -> usize {
+        self.reused + self.rest.len()
+    }
+
+    /// Positions that are there, reused ones included.
+    pub fn done(&self) -> usize {
+        self.reused + self.read
+    }
+}
 
 /// Rows that surely run through the kernels of a prompt.
 const MANY_ROWS: usize = 64;
@@ -48,8 +70,18 @@ impl Session {
         how: Prefill,
         clock: Clock<'_>,
     ) -> Result<usize> {
+        let mut unread = self.rejoin(pieces, pictures, clock).await?;
+        while !self.read_on(&mut unread, how, clock).await? {}
+        Ok(unread.reused)
+    }
+
+    /// [`Self::resume`] in steps: goes back to what the session has in common with a conversation. [`Self::read_on`] reads the rest.
+    ///
+    /// # Errors
+    /// As [`Self::feed`]; after [`Error::Prompt`] the session is as it was.
+    pub async fn rejoin(&mut self, pieces: &[Piece], pictures: &[Picture], clock: Clock<'_>) -> Result<Unread> {
         self.check_usable()?;
-        let (positions, image_tokens) = count(pieces, pictures)?;
+        let (positions, _) = count(pieces, pictures)?;
         let limit = self.model.config().max_position_embeddings;
         if positions > limit {
             return Err(Error::Prompt(format!("{positions} positions; the model has {limit}")));
@@ -61,18 +93,36 @@ impl Session {
         let whole = self.assemble(pieces, pictures).await?;
         let dim = self.model.config().dim;
         // The last token is fed in any case: its logits are the answer's first.
-        let common = common(&self.sequence, &whole, dim).min(whole.len() - 1);
-        if common < self.sequence.len() {
-            self.rewind(common).await?;
+        let reused = common(&self.sequence, &whole, dim).min(whole.len() - 1);
+        let rest = whole.piece(reused..whole.len(), dim);
+        self.model.check(reused, &rest)?;
+        if reused < self.sequence.len() {
+            self.rewind(reused).await?;
         }
         self.unfed = None;
-        let rest = whole.piece(common..whole.len(), dim);
-        self.read(&rest, how, &mut |_| ControlFlow::Continue(())).await?;
         self.usage.prefill_seconds += clock() - begin;
-        self.usage.prompt_tokens += positions - common;
-        self.usage.image_tokens += image_tokens - whole.types[..common].iter().filter(|t| t.is_image()).count();
-        self.usage.reused_tokens += common;
-        Ok(common)
+        self.usage.reused_tokens += reused;
+        Ok(Unread { rest, read: 0, reused })
+    }
+
+    /// Reads the next chunk of a conversation; returns whether that was the last one. What has been read stays, also if nobody reads on.
+    ///
+    /// # Errors
+    /// As [`Self::feed`].
+    pub async fn read_on(&mut self, unread: &mut Unread, how: Prefill, clock: Clock<'_>) -> Result<bool> {
+        let left = unread.rest.len() - unread.read;
+        // A decoder's tail needs the whole prompt.
+        let size = if how.tail == DecoderTail::All { how.chunk.max(1).min(left) } else { left };
+        if size > 0 {
+            let begin = clock();
+            let chunk = unread.rest.piece(unread.read..unread.read + size, self.model.config().dim);
+            self.read(&chunk, how, &mut |_| ControlFlow::Continue(())).await?;
+            unread.read += size;
+            self.usage.prefill_seconds += clock() - begin;
+            self.usage.prompt_tokens += size;
+            self.usage.image_tokens += chunk.types.iter().filter(|kind| kind.is_image()).count();
+        }
+        Ok(unread.read == unread.rest.len())
     }
 
     /// A second session that stands where this one stands, and goes its own way from here. Its usage begins at nothing.

@@ -1,8 +1,9 @@
 //! One conversation with a model: read a prompt, write an answer.
 
-use super::answer::{Answer, Finish, Limits, Text};
+use super::answer::{Answer, Limits};
 use super::prompt::{Picture, count};
 use super::sampler::Sampler;
+use super::score::Score;
 use super::speculate::{self, Round, Speculation};
 use super::usage::Usage;
 use crate::blocks::b1a_input::Prompt;
@@ -82,6 +83,11 @@ impl Session {
     /// What computes.
     pub fn engine(&self) -> &Engine {
         &self.model
+    }
+
+    /// Whether an error ended the session, so that only a new one can go on.
+    pub fn is_over(&self) -> bool {
+        self.broken
     }
 
     /// Ids of everything that has run through the model.
@@ -165,7 +171,7 @@ impl Session {
     }
 
     /// Writes an answer. `emit` gets the text of each token when it is certain, which may be none, and once more what was held back at the end.
-    /// A second call goes on where the first one ended.
+    /// A second call goes on where the first one ended. [`Self::begin`] and [`Self::write`] do the same in steps.
     ///
     /// # Errors
     /// [`Error::Usage`] for limits that allow nothing, [`Error::Prompt`] if no prompt was read, a stop string is empty or the model has no
@@ -177,91 +183,40 @@ impl Session {
         clock: Clock<'_>,
         emit: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Answer> {
-        self.check_usable()?;
-        if limits.max_tokens == 0 {
-            return Err(Error::Usage("max tokens: needed at least 1, found 0".into()));
-        }
-        if self.logits.is_empty() && self.unfed.is_none() {
-            return Err(Error::Prompt("empty: needed a prompt before an answer".into()));
-        }
-        let mut text = Text::new(limits)?;
-        let mut ids = Vec::new();
-        let finish = loop {
-            if self.is_full() {
-                break Finish::PositionLimit;
-            }
-            let begin = clock();
-            let round = self.next(sampler, limits.max_tokens - ids.len()).await?;
-            self.usage.decode_seconds += clock() - begin;
-            let (mut finish, mut taken) = (None, 0);
-            for &id in &round.tokens {
-                taken += 1;
-                ids.push(id);
-                finish = self.take(id, &mut text, emit);
-                if finish.is_some() {
-                    break;
-                }
-            }
-            self.keep_taken(&round, taken)?;
-            match finish {
-                Some(finish) => break finish,
-                None if ids.len() == limits.max_tokens => break Finish::MaxTokens,
-                None => {}
-            }
-        };
-        if ids.is_empty() {
-            let limit = self.model.config().max_position_embeddings;
-            return Err(Error::Prompt(format!("all {limit} positions of the model are taken: no token can follow")));
-        }
-        let from = text.all.len();
-        let stopped = text.finish();
-        if text.all.len() > from {
-            // Nothing follows that a callback could stop.
-            let _ = emit(&text.all[from..]);
-        }
-        Ok(Answer { text: text.all, ids, finish: if stopped { Finish::Stop } else { finish } })
+        let mut writing = self.begin(sampler.clone(), limits.clone(), None)?;
+        while self.write(&mut writing, clock, emit).await?.is_none() {}
+        Ok(writing.into_answer())
     }
 
-    /// Passes a chosen token on; returns why the answer ends with it, if it does.
-    fn take(&self, id: u32, text: &mut Text, emit: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Option<Finish> {
-        if id == self.model.config().eos_token_id {
-            return Some(Finish::Eos);
-        }
-        let from = text.all.len();
-        let stopped = text.push(&self.tokenizer, id);
-        let flow = emit(&text.all[from..]);
-        if stopped {
-            return Some(Finish::Stop);
-        }
-        flow.is_break().then_some(Finish::Cancelled)
-    }
-
-    /// Whether a chosen token waits, but the model has no position for it.
-    fn is_full(&self) -> bool {
-        self.unfed.is_some() && self.sequence.len() >= self.model.config().max_position_embeddings
-    }
-
-    /// Chooses the next tokens, up to `most`: the first from the logits that are there, others by running the token that waits. The state is
-    /// in the middle of something until [`Self::keep_taken`].
-    async fn next(&mut self, sampler: &Sampler, most: usize) -> Result<Round> {
+    /// Chooses the next tokens, up to `most`: the first from the logits that are there, others by running the token that waits; with their
+    /// scores if `scoring` says how many tokens to name in them. The state is in the middle of something until [`Self::keep_taken`].
+    pub(super) async fn next(
+        &mut self,
+        sampler: &Sampler,
+        most: usize,
+        scoring: Option<usize>,
+    ) -> Result<(Round, Vec<Score>)> {
         let Some(anchor) = self.unfed else {
             let id = sampler.sample(&self.logits, self.sequence.len());
-            return Ok(Round { tokens: vec![self.keep(id)?], drafted: 0 });
+            let id = self.keep(id)?;
+            let score = scoring.map(|top| Score::of(&self.logits, id, top));
+            return Ok((Round { tokens: vec![id], drafted: 0 }, score.into_iter().collect()));
         };
         self.recover().await?;
         self.in_flight = true;
         let how = self.speculation;
-        let mut round = speculate::round(&self.model, &mut self.state, anchor, sampler, how, most).await;
+        let mut round =
+            speculate::scored_round(&self.model, &mut self.state, anchor, sampler, (how, scoring), most).await;
         if self.is_lost(&round) {
             self.recover().await?;
             self.in_flight = true;
-            round = speculate::round(&self.model, &mut self.state, anchor, sampler, how, most).await;
+            round = speculate::scored_round(&self.model, &mut self.state, anchor, sampler, (how, scoring), most).await;
         }
         self.keep(round)
     }
 
     /// Keeps the first `taken` tokens of a round: all but the last have run through the model, which waits.
-    fn keep_taken(&mut self, round: &Round, taken: usize) -> Result<()> {
+    pub(super) fn keep_taken(&mut self, round: &Round, taken: usize) -> Result<()> {
         if let Some(anchor) = self.unfed {
             let mut fed = vec![anchor];
             fed.extend(&round.tokens[..taken - 1]);

@@ -11,6 +11,7 @@
 //! draft draws with the noise of the same position: where its distribution is the model's, so is its token.
 
 use super::sampler::Sampler;
+use super::score::Score;
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::Silent;
 use crate::error::{Error, Result};
@@ -64,6 +65,22 @@ pub async fn round(
     how: Option<Speculation>,
     most: usize,
 ) -> Result<Round> {
+    scored_round(engine, state, anchor, sampler, (how, None), most).await.map(|(round, _)| round)
+}
+
+/// [`round`] that also says how probable its tokens were, if it is told how many tokens to name in each [`Score`]. Then a GPU's logits have to
+/// be read back.
+///
+/// # Errors
+/// As [`round`].
+pub(super) async fn scored_round(
+    engine: &Engine,
+    state: &mut EngineState,
+    anchor: u32,
+    sampler: &Sampler,
+    (how, scoring): (Option<Speculation>, Option<usize>),
+    most: usize,
+) -> Result<(Round, Vec<Score>)> {
     // One token follows the last row, and each row needs a position.
     let room = engine.config().max_position_embeddings.saturating_sub(state.position() + 1);
     let most = most.saturating_sub(1).min(room);
@@ -73,11 +90,12 @@ pub async fn round(
     {
         rows.extend(confident(&proposal, how.confidence).iter().take(most));
     }
-    let mut tokens = verify(engine, state, &rows, sampler).await?;
+    let (mut tokens, mut scores) = verify(engine, state, &rows, sampler, scoring).await?;
     let drafted = rows.len() - 1;
     let accepted = rows[1..].iter().zip(&tokens).take_while(|(draft, chosen)| draft == chosen).count();
     tokens.truncate(accepted + 1);
-    Ok(Round { tokens, drafted })
+    scores.truncate(accepted + 1);
+    Ok((Round { tokens, drafted }, scores))
 }
 
 /// Keeps the tokens before `position`, of those that the last [`round`] fed.
@@ -120,8 +138,14 @@ async fn propose(engine: &Engine, state: &mut EngineState, anchor: u32, sampler:
     }
 }
 
-/// Feeds `rows`, and chooses a token after each.
-async fn verify(engine: &Engine, state: &mut EngineState, rows: &[u32], sampler: &Sampler) -> Result<Vec<u32>> {
+/// Feeds `rows`, and chooses a token after each; with scores if they are asked for.
+async fn verify(
+    engine: &Engine,
+    state: &mut EngineState,
+    rows: &[u32],
+    sampler: &Sampler,
+    scoring: Option<usize>,
+) -> Result<(Vec<u32>, Vec<Score>)> {
     let first = state.position() + 1;
     let how = Prefill { chunk: rows.len(), all_logits: true, ..Prefill::default() };
     let prompt = Prompt::text(rows.to_vec());
@@ -132,12 +156,17 @@ async fn verify(engine: &Engine, state: &mut EngineState, rows: &[u32], sampler:
             }
             model.prefill(state, &prompt, how, &mut Silent).await?.logits
         }
-        (Engine::Gpu(model), EngineState::Gpu(state)) if sampler.is_argmax() => {
-            return model.verify(state, rows, sampler.temperature(), sampler.seed()).await;
+        (Engine::Gpu(model), EngineState::Gpu(state)) if sampler.is_argmax() && scoring.is_none() => {
+            let tokens = model.verify(state, rows, sampler.temperature(), sampler.seed()).await?;
+            return Ok((tokens, Vec::new()));
         }
         (Engine::Gpu(model), EngineState::Gpu(state)) => model.prefill(state, &prompt, how).await?.logits,
         _ => return Err(foreign()),
     };
-    let rows = logits.chunks_exact(engine.config().vocab_size).enumerate();
-    rows.map(|(row, logits)| sampler.sample(logits, first + row)).collect()
+    let rows = || logits.chunks_exact(engine.config().vocab_size);
+    let tokens: Vec<u32> =
+        rows().enumerate().map(|(row, logits)| sampler.sample(logits, first + row)).collect::<Result<_>>()?;
+    let score = |top| rows().zip(&tokens).map(|(logits, &id)| Score::of(logits, id, top)).collect();
+    let scores = scoring.map(score).unwrap_or_default();
+    Ok((tokens, scores))
 }

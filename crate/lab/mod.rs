@@ -5,7 +5,6 @@
 
 mod again;
 pub mod agree;
-mod base64;
 pub mod chapters;
 pub mod content;
 pub mod desk;

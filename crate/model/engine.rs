@@ -260,7 +260,9 @@ const ROUNDS: usize = 3;
 /// [`Error::Gpu`], or [`Error::DoesNotFit`] if the adapter cannot bind a matrix.
 pub async fn time(model: &Reference, gpu: &Gpu, clock: &dyn Fn() -> f64) -> Result<Timing> {
     let layer = &model.layers[0].layer;
-    let matrices = [&layer.attention.wq_a, &layer.attention.wkv, &layer.experts.experts[0].w1];
+    // Routed experts may be elsewhere; the shared one is as large.
+    let expert = layer.experts.experts.first().unwrap_or(&layer.experts.shared);
+    let matrices = [&layer.attention.wq_a, &layer.attention.wkv, &expert.w1];
     let x: Vec<f32> = (0..model.config().dim).map(|i| (i % 7) as f32 - 3.0).collect();
     let mut timing = Timing { cpu: f64::INFINITY, gpu: f64::INFINITY };
     for _ in 0..=ROUNDS {

@@ -39,7 +39,7 @@ pub struct Reference {
     pub drafter: Option<Drafter>,
     pub(super) checkpoint: Arc<Checkpoint>,
     /// Where routed experts come from if they are not in `layers`.
-    pub(super) slots: Option<Arc<Slots>>,
+    pub(crate) slots: Option<Arc<Slots>>,
 }
 
 /// One backbone layer: what every layer has, and what only some have.

@@ -8,6 +8,7 @@ use crate::blocks::b5a_experts::Expert;
 use crate::blocks::context::Context;
 use crate::error::Result;
 use crate::weights::Checkpoint;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,12 +20,14 @@ pub type Clock = Box<dyn Fn() -> f64 + Send + Sync>;
 type Key = (usize, usize);
 
 /// What the slots did so far.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct SlotUse {
     /// Times that an expert was in its slot.
     pub hits: u64,
     /// Times that it had to be read.
     pub misses: u64,
+    /// Experts that were read before they were asked for.
+    pub early: u64,
     /// Bytes read for them.
     pub bytes: u64,
     /// Seconds that reading took.

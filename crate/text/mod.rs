@@ -8,6 +8,7 @@
 //! small scanner (`split.rs`), which also keeps the WebAssembly binary small.
 
 mod added;
+pub(crate) mod base64;
 mod bpe;
 mod detokenise;
 mod file;

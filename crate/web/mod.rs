@@ -1,7 +1,14 @@
-//! The door between the page's worker and the core: JSON in, JSON out. No logic here; everything is in [`crate::lab::desk`].
+//! The door between the page's worker and the core: JSON in, JSON out. No logic here; everything is in [`crate::lab::desk`] and [`crate::chat`].
+
+mod chat;
+mod open;
+
+pub use chat::Chat;
+pub use open::{Counter, Opened, clear_store, stored_bytes};
 
 use crate::error::Error;
 use crate::lab::desk::{self, Event, Host, How, RunRequest, Where, Wish};
+use crate::model::slots::Slots;
 use crate::weights::tiny;
 use js_sys::{Float32Array, Function, Int32Array, Object, Reflect};
 use serde::Serialize;
@@ -26,16 +33,22 @@ struct Opening {
 
 #[wasm_bindgen]
 impl Desk {
-    /// Opens the built-in model. `tell(event, detail)` hears of progress and of a lost device.
+    /// Makes a lab of an opened checkpoint, or of the built-in model. `tell(event, detail)` hears of progress and of a lost device.
     ///
     /// # Errors
     /// An object with `kind` and `message`, as from every call.
-    pub async fn open(options: String, tell: Function) -> Result<Desk> {
+    pub async fn open(options: String, tell: Function, opened: Option<Opened>) -> Result<Desk> {
         console_error_panic_hook::set_once();
         let Opening { backend, adapter } = parse(&options)?;
         let host = Host { clock: Box::new(seconds), tell: Box::new(move |event| pass_on(&tell, event)) };
-        let checkpoint = tiny::lab().await.map_err(problem)?;
-        Ok(Desk(desk::Desk::open(checkpoint, backend, adapter, host).await.map_err(problem)?))
+        let desk = match opened.map(Opened::into_inner) {
+            None => desk::Desk::open(tiny::lab().await.map_err(problem)?, backend, adapter, host).await,
+            Some(opened) => {
+                let slots = opened.plan.holding.slots.map(|count| Slots::new(count, Box::new(seconds)));
+                desk::Desk::open_slotted(opened.checkpoint, slots, backend, adapter, host).await
+            }
+        };
+        desk.map(Desk).map_err(problem)
     }
 
     /// What the page talks to.
@@ -95,6 +108,17 @@ impl Desk {
         json(&self.0.timings().await.map_err(problem)?)
     }
 
+    /// Empties what the browser keeps of the checkpoint; returns the bytes that it was.
+    #[wasm_bindgen(js_name = discardKept)]
+    pub fn discard_kept(&self) -> f64 {
+        self.0.checkpoint().discard_kept() as f64
+    }
+
+    /// Experts in slots: how often one was there, and how quickly the others were read. `null` if all are in memory.
+    pub fn slots(&self) -> Result<String> {
+        json(&self.0.slots())
+    }
+
     /// Destroys the GPU's device.
     #[wasm_bindgen(js_name = loseDevice)]
     pub fn lose_device(&self) {
@@ -116,6 +140,7 @@ fn pass_on(tell: &Function, event: Event<'_>) {
     let detail = Object::new();
     let set = |key: &str, value: JsValue| Reflect::set(&detail, &key.into(), &value).is_ok();
     let (name, _) = match event {
+        Event::Reading(part) => ("reading", set("part", part.into())),
         Event::Progress(stage, done, total) => {
             ("progress", set("stage", stage.into()) && set("done", done.into()) && set("total", total.into()))
         }
@@ -134,10 +159,13 @@ fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| problem(Error::Integrity(format!("an answer as JSON: {error}"))))
 }
 
-/// An `Error` of JavaScript with the kind beside the message.
+/// An `Error` of JavaScript with kind and reason beside the message.
 fn problem(error: Error) -> JsValue {
     let object = js_sys::Error::new(&error.to_string());
     // Setting a property of a new object does not fail.
     let _ = Reflect::set(&object, &"kind".into(), &error.kind().into());
+    if let Some(reason) = error.reason() {
+        let _ = Reflect::set(&object, &"reason".into(), &reason.into());
+    }
     object.into()
 }

@@ -205,6 +205,16 @@ impl Checkpoint {
         self.given.load(Relaxed)
     }
 
+    /// Bytes of it that a store keeps.
+    pub fn kept_bytes(&self) -> u64 {
+        self.shards.iter().map(ByteSource::kept_bytes).sum()
+    }
+
+    /// Empties what a store keeps of it, and returns the bytes that it was. What is read from now on is kept again.
+    pub fn discard_kept(&self) -> u64 {
+        self.shards.iter().map(ByteSource::discard_kept).sum()
+    }
+
     /// Whether its bytes come from a server.
     pub fn is_remote(&self) -> bool {
         self.shards.iter().any(ByteSource::is_remote)

@@ -1,12 +1,12 @@
 //! A checkpoint's files, found by plain name.
 
-#[cfg(not(target_arch = "wasm32"))]
 use super::checksums::Checksums;
 use super::http::{HttpFolder, Timing};
 use super::source::{ByteSource, Files};
-#[cfg(not(target_arch = "wasm32"))]
 use super::store::Store;
 use crate::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A checkpoint's files, found by plain name.
 #[derive(Debug)]
@@ -24,8 +24,7 @@ pub enum Folder {
 #[derive(Debug)]
 pub struct Remote {
     folder: HttpFolder,
-    #[cfg(not(target_arch = "wasm32"))]
-    store: Option<(std::sync::Arc<Store>, Checksums)>,
+    store: Option<(Arc<Store>, Checksums)>,
 }
 
 impl Remote {
@@ -36,12 +35,30 @@ impl Remote {
 
     async fn open(&self, name: &str) -> Result<Option<ByteSource>> {
         let Some(file) = self.folder.open(name).await? else { return Ok(None) };
-        #[cfg(not(target_arch = "wasm32"))]
         if let Some((store, checksums)) = &self.store {
             let sha256 = checksums.of(name).map(|hash| super::checksums::hex(&hash));
-            return Ok(Some(ByteSource::stored(store.file(file, self.folder.base(), name, sha256))));
+            return Ok(Some(ByteSource::stored(store.file(file, self.folder.base(), name, sha256).await)));
         }
         Ok(Some(ByteSource::http(file)))
+    }
+}
+
+/// How many bytes of a checkpoint have come, for whoever watches while it is read.
+#[derive(Debug, Clone, Default)]
+pub struct Meter {
+    received: Arc<AtomicU64>,
+    found: Arc<AtomicU64>,
+}
+
+impl Meter {
+    /// Bytes that came from the server.
+    pub fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
+    /// Bytes that came from the store.
+    pub fn found(&self) -> u64 {
+        self.found.load(Relaxed)
     }
 }
 
@@ -51,19 +68,14 @@ impl Folder {
     /// # Errors
     /// [`Error::Usage`] if it is no address of a folder.
     pub fn http(base: &str, timing: Timing) -> Result<Folder> {
-        Ok(Folder::Http(Remote {
-            folder: HttpFolder::new(base, timing)?,
-            #[cfg(not(target_arch = "wasm32"))]
-            store: None,
-        }))
+        Ok(Folder::Http(Remote { folder: HttpFolder::new(base, timing)?, store: None }))
     }
 
     /// [`Folder::http`] with a store that keeps what is read. The checkpoint's checksums, if it has any, are part of its keys.
     ///
     /// # Errors
     /// As [`Folder::http`], and what reading the checksums says.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub async fn http_stored(base: &str, timing: Timing, store: std::sync::Arc<Store>) -> Result<Folder> {
+    pub async fn http_stored(base: &str, timing: Timing, store: Arc<Store>) -> Result<Folder> {
         let mut folder = Folder::http(base, timing)?;
         let checksums = Checksums::of_folder(&folder).await?.unwrap_or_default();
         if let Folder::Http(remote) = &mut folder {
@@ -105,6 +117,19 @@ impl Folder {
             )));
         }
         source.read(0..source.len()).await.map(Some)
+    }
+
+    /// Counts what comes from a server and its store; of other folders it stays at nothing.
+    pub fn meter(&self) -> Meter {
+        let Folder::Http(remote) = self else { return Meter::default() };
+        let found = remote.store.as_ref().map_or_else(Arc::default, |(store, _)| Arc::clone(store.found()));
+        Meter { received: Arc::clone(remote.folder.counter()), found }
+    }
+
+    /// What a store has of a checkpoint of this folder, if there is one.
+    pub(super) fn kept(&self, checkpoint: &super::Checkpoint) -> Option<super::opened::Kept> {
+        let Folder::Http(Remote { store: Some((store, _)), .. }) = self else { return None };
+        Some(super::opened::Kept { bytes: checkpoint.kept_bytes(), room: store.available() })
     }
 
     /// Where `name` would be, for error messages.

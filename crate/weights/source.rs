@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::http::HttpFile;
-#[cfg(not(target_arch = "wasm32"))]
 use super::store::{CHUNK, StoredFile};
 use crate::{Error, Result};
 
@@ -33,7 +32,6 @@ enum Kind {
         len: u64,
     },
     Http(Box<HttpFile>),
-    #[cfg(not(target_arch = "wasm32"))]
     Stored(Box<StoredFile>),
 }
 
@@ -65,7 +63,6 @@ impl ByteSource {
     }
 
     /// A file of a server with kept chunks.
-    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn stored(file: StoredFile) -> Self {
         ByteSource { name: file.origin().url().to_string(), kind: Kind::Stored(Box::new(file)) }
     }
@@ -82,7 +79,6 @@ impl ByteSource {
             #[cfg(not(target_arch = "wasm32"))]
             Kind::File { len, .. } => *len,
             Kind::Http(file) => file.len(),
-            #[cfg(not(target_arch = "wasm32"))]
             Kind::Stored(file) => file.origin().len(),
         }
     }
@@ -104,7 +100,6 @@ impl ByteSource {
             #[cfg(not(target_arch = "wasm32"))]
             Kind::File { .. } => None,
             Kind::Http(_) => Some(1),
-            #[cfg(not(target_arch = "wasm32"))]
             Kind::Stored(_) => Some(CHUNK),
         }
     }
@@ -113,18 +108,19 @@ impl ByteSource {
     pub(super) fn forget_beginning(&self) {
         match &self.kind {
             Kind::Http(file) => file.forget(),
-            #[cfg(not(target_arch = "wasm32"))]
             Kind::Stored(file) => file.origin().forget(),
             _ => {}
         }
     }
 
-    /// Drops what is kept of this file on disk: it is not what its checksum says.
-    pub(super) fn discard_kept(&self) {
-        #[cfg(not(target_arch = "wasm32"))]
-        if let Kind::Stored(file) = &self.kind {
-            file.discard();
-        }
+    /// Drops what is kept of this file: it is not what its checksum says, or is not wanted. Returns the bytes that it was.
+    pub(super) fn discard_kept(&self) -> u64 {
+        if let Kind::Stored(file) = &self.kind { file.discard() } else { 0 }
+    }
+
+    /// Bytes that are kept of this file.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        if let Kind::Stored(file) = &self.kind { file.kept_bytes() } else { 0 }
     }
 
     /// The bytes of `range`, all of them.
@@ -151,7 +147,6 @@ impl ByteSource {
                 bytes.resize((range.end - range.start) as usize, 0);
                 file.fill(range.start, &mut bytes).await?;
             }
-            #[cfg(not(target_arch = "wasm32"))]
             Kind::Stored(file) => {
                 bytes.resize((range.end - range.start) as usize, 0);
                 file.fill(range.start, &mut bytes).await?;

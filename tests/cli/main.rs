@@ -1,6 +1,7 @@
 //! The command line as its users see it: every command, every exit code, every way an input can be wrong.
 
 mod bad_input;
+mod chat;
 mod commands;
 mod gpu;
 

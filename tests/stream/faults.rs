@@ -244,3 +244,29 @@ fn several_callers_at_once() {
         }
     });
 }
+
+/// A small checkpoint comes whole and is then read from memory, also from a server that knows no ranges; a large one stays where it is.
+#[test]
+fn a_small_checkpoint_comes_whole() {
+    for ranges in [true, false] {
+        let server = Server::new(files("t12"));
+        if !ranges {
+            server.fail("model-00001-of-00003.safetensors", 0, usize::MAX, Fault::Whole);
+        }
+        let told = std::cell::Cell::new(0);
+        let whole = block_on(folder(&server).whole_if_small(64 << 20, &|bytes| told.set(bytes))).unwrap();
+        let checkpoint = block_on(Checkpoint::open(&whole)).unwrap();
+        assert_eq!((checkpoint.is_remote(), checkpoint.total_bytes()), (false, told.get()));
+        let asked = server.seen().len();
+        let on_disk = block_on(Checkpoint::open_dir(golden("t12"))).unwrap();
+        for tensor in on_disk.tensors() {
+            assert!(
+                block_on(checkpoint.bytes(&tensor.name)).unwrap() == block_on(on_disk.bytes(&tensor.name)).unwrap()
+            );
+        }
+        assert_eq!(server.seen().len(), asked);
+    }
+    let server = Server::new(files("t12"));
+    let large = block_on(folder(&server).whole_if_small(1 << 10, &|_| panic!("it is not small"))).unwrap();
+    assert!(block_on(Checkpoint::open(&large)).unwrap().is_remote());
+}

@@ -6,12 +6,13 @@ use super::{begin, same};
 use crate::blocks::tap::Tap;
 use crate::config::VisionConfig;
 use crate::image::TokenType;
+use crate::lab::again;
 use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
 use crate::lab::figure::{Figure, InputFigure, PictureFigure};
 use crate::lab::labels;
 use crate::lab::prompt::Seen;
 use crate::lab::run::Run;
-use crate::lab::{again, base64};
+use crate::text::base64;
 
 const LOOK_FOR: Text = Text::new(
     "Chữ và ảnh rốt cuộc đều thành những hàng số có cùng độ rộng; từ đây trở đi mô hình không cần biết hàng nào đến từ đâu.",

@@ -24,6 +24,7 @@ use crate::gpu::Tier;
 use crate::model::Engine;
 use crate::model::Reference;
 use crate::model::gpu::GpuModel;
+use crate::model::slots::{SlotUse, Slots};
 use crate::numerics::precision::Precision;
 use crate::text::Tokenizer;
 use crate::weights::Checkpoint;
@@ -51,11 +52,31 @@ impl Desk {
     /// # Errors
     /// What loading says; for [`Wish::Gpu`], [`Error::Gpu`] if there is none.
     pub async fn open(checkpoint: Checkpoint, wish: Wish, adapter: Option<String>, host: Host) -> Result<Desk> {
+        Desk::open_slotted(checkpoint, None, wish, adapter, host).await
+    }
+
+    /// [`Desk::open`] for a checkpoint that is larger than memory: routed experts come to slots as the router asks.
+    ///
+    /// # Errors
+    /// As [`Desk::open`].
+    pub async fn open_slotted(
+        checkpoint: Checkpoint,
+        slots: Option<Slots>,
+        wish: Wish,
+        adapter: Option<String>,
+        host: Host,
+    ) -> Result<Desk> {
         let checkpoint = Arc::new(checkpoint);
         let tokenizer = Arc::new(Tokenizer::from_json(checkpoint.tokenizer_json()?)?);
         let context = Context::new(&checkpoint.config, Precision::F32, Precision::Released);
-        let progress = |done, all, _: &str| (host.tell)(Event::Progress("weights", done, all));
-        let reference = Arc::new(Reference::load_with(checkpoint.clone(), context, &mut { progress }).await?);
+        let progress = |done, all, part: &str| match checkpoint.is_remote() {
+            // How many bytes have come says more than how many parts.
+            true => (host.tell)(Event::Reading(part)),
+            false => (host.tell)(Event::Progress("weights", done, all)),
+        };
+        let slots = slots.map(Arc::new);
+        let reference = Reference::load_slotted(checkpoint.clone(), context, slots, &mut { progress }).await?;
+        let reference = Arc::new(reference);
         let (gpu, reason) = choose(&checkpoint, &reference, wish, &host).await?;
         let info = Info {
             build: env!("CARGO_PKG_VERSION"),
@@ -71,6 +92,25 @@ impl Desk {
             model: page::model(&checkpoint.config)?,
         };
         Ok(Desk { host, checkpoint, tokenizer, reference, gpu, info, run: None, writing: None })
+    }
+
+    /// What computes, and the tokenizer: a conversation on the same weights needs no others.
+    pub fn speaker(&self) -> (Engine, Arc<Tokenizer>) {
+        let engine = match &self.gpu {
+            Some(model) => Engine::Gpu(model.clone()),
+            None => Engine::Cpu(self.reference.clone()),
+        };
+        (engine, self.tokenizer.clone())
+    }
+
+    /// Where the weights come from.
+    pub fn checkpoint(&self) -> &Arc<Checkpoint> {
+        &self.checkpoint
+    }
+
+    /// What the slots did so far, if experts come to slots.
+    pub fn slots(&self) -> Option<SlotUse> {
+        self.reference.slots.as_ref().map(|slots| slots.usage())
     }
 
     /// What the page talks to.

@@ -127,6 +127,8 @@ impl std::fmt::Debug for Host {
 pub enum Event<'a> {
     /// A part of the work: its name, how much is done, of how much.
     Progress(&'a str, usize, usize),
+    /// The part of a checkpoint on a server that is read now.
+    Reading(&'a str),
     /// The device is gone, with the reason; it will be opened again.
     Lost(&'a str),
     /// A new device has taken over.

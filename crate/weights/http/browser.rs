@@ -1,5 +1,7 @@
 //! Requests inside the browser, by `fetch`, on a page or in a worker.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use js_sys::{Function, Promise, Reflect, Uint8Array};
@@ -14,11 +16,14 @@ use crate::error::HttpFault;
 
 /// The browser keeps the connections.
 #[derive(Debug, Clone)]
-pub(super) struct Client;
+pub(super) struct Client {
+    /// Bytes of bodies so far, counted as they arrive.
+    pub(super) received: Arc<AtomicU64>,
+}
 
 impl Client {
     pub(super) fn new(_: &Timing) -> Client {
-        Client
+        Client { received: Arc::default() }
     }
 
     /// One request, one try.
@@ -39,8 +44,46 @@ impl Client {
         };
         let admitted = want.admit(&head)?;
         let (Body::Exactly(most) | Body::AtMost(most)) = admitted.body;
-        let (body, read) = read(&response, most).await;
-        Reply::new(&head, admitted, body, read)
+        let (body, read) = self.read(&response, most).await;
+        let arrived = body.len() as u64;
+        // What is thrown away and asked for again does not count.
+        Reply::new(&head, admitted, body, read).inspect_err(|_| {
+            self.received.fetch_sub(arrived, Relaxed);
+        })
+    }
+
+    /// Reads a body piece by piece, at most one piece beyond `most` bytes: a server that sends more does not fill the memory.
+    async fn read(&self, response: &Response, most: u64) -> (Vec<u8>, Result<(), String>) {
+        let mut bytes = Vec::new();
+        let ended = self.read_into(response, most, &mut bytes).await;
+        (bytes, ended.map_err(|error| format!("{error:?}")))
+    }
+
+    async fn read_into(&self, response: &Response, most: u64, bytes: &mut Vec<u8>) -> Result<(), JsValue> {
+        let stream = Reflect::get(response, &"body".into())?;
+        if stream.is_null() {
+            return Ok(());
+        }
+        let method = |of: &JsValue, name: &str| Reflect::get(of, &name.into())?.dyn_into::<Function>();
+        let reader = method(&stream, "getReader")?.call0(&stream)?;
+        let next = method(&reader, "read")?;
+        loop {
+            let promise: Promise = next.call0(&reader)?.dyn_into()?;
+            let step = JsFuture::from(promise).await?;
+            if Reflect::get(&step, &"done".into())?.is_truthy() {
+                return Ok(());
+            }
+            let piece = Uint8Array::new(&Reflect::get(&step, &"value".into())?);
+            let begin = bytes.len();
+            bytes.resize(begin + piece.length() as usize, 0);
+            piece.copy_to(&mut bytes[begin..]);
+            self.received.fetch_add(u64::from(piece.length()), Relaxed);
+            if bytes.len() as u64 > most {
+                // What is left is not wanted; whether cancelling succeeds does not matter.
+                let _ = method(&reader, "cancel")?.call0(&reader);
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -60,41 +103,8 @@ async fn call_global(name: &str, argument: &JsValue) -> Result<JsValue, JsValue>
     JsFuture::from(promise).await
 }
 
-/// Reads a body piece by piece, at most one piece beyond `most` bytes: a server that sends more does not fill the memory.
-async fn read(response: &Response, most: u64) -> (Vec<u8>, Result<(), String>) {
-    let mut bytes = Vec::new();
-    let ended = read_into(response, most, &mut bytes).await;
-    (bytes, ended.map_err(|error| format!("{error:?}")))
-}
-
-async fn read_into(response: &Response, most: u64, bytes: &mut Vec<u8>) -> Result<(), JsValue> {
-    let stream = Reflect::get(response, &"body".into())?;
-    if stream.is_null() {
-        return Ok(());
-    }
-    let method = |of: &JsValue, name: &str| Reflect::get(of, &name.into())?.dyn_into::<Function>();
-    let reader = method(&stream, "getReader")?.call0(&stream)?;
-    let next = method(&reader, "read")?;
-    loop {
-        let promise: Promise = next.call0(&reader)?.dyn_into()?;
-        let step = JsFuture::from(promise).await?;
-        if Reflect::get(&step, &"done".into())?.is_truthy() {
-            return Ok(());
-        }
-        let piece = Uint8Array::new(&Reflect::get(&step, &"value".into())?);
-        let begin = bytes.len();
-        bytes.resize(begin + piece.length() as usize, 0);
-        piece.copy_to(&mut bytes[begin..]);
-        if bytes.len() as u64 > most {
-            // What is left is not wanted; whether cancelling succeeds does not matter.
-            let _ = method(&reader, "cancel")?.call0(&reader);
-            return Ok(());
-        }
-    }
-}
-
 /// Waits without holding up other requests.
-pub(super) async fn pause(time: Duration) {
+pub(crate) async fn pause(time: Duration) {
     let mut set_timeout = |resolve: Function, _: Function| {
         let global = js_sys::global();
         let timeout = Reflect::get(&global, &"setTimeout".into()).and_then(|found| found.dyn_into::<Function>());

@@ -24,6 +24,8 @@ use std::time::Duration;
 
 pub(crate) use answer::Identity;
 pub(crate) use join::join;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use platform::pause;
 
 use crate::error::{Error, HttpFault, Result};
 use answer::Want;
@@ -58,7 +60,6 @@ pub struct HttpFolder {
     base: String,
     client: platform::Client,
     timing: Timing,
-    received: Arc<AtomicU64>,
 }
 
 impl HttpFolder {
@@ -74,7 +75,7 @@ impl HttpFolder {
             return Err(Error::Usage(format!("{base}: {problem}")));
         }
         let client = platform::Client::new(&timing);
-        Ok(HttpFolder { base: base.trim_end_matches('/').into(), client, timing, received: Arc::default() })
+        Ok(HttpFolder { base: base.trim_end_matches('/').into(), client, timing })
     }
 
     /// Address of the folder, without a slash at its end.
@@ -97,7 +98,13 @@ impl HttpFolder {
 
     /// Bytes of bodies received so far, by this folder and its files.
     pub fn received(&self) -> u64 {
-        self.received.load(Relaxed)
+        self.counter().load(Relaxed)
+    }
+
+    /// What [`HttpFolder::received`] reads, for whoever watches while others read. In a browser it counts bytes as they arrive, natively whole
+    /// answers.
+    pub(crate) fn counter(&self) -> &Arc<AtomicU64> {
+        &self.client.received
     }
 
     /// The whole of a small file, or `None` if there is none of that name.
@@ -106,10 +113,7 @@ impl HttpFolder {
     /// [`Error::Http`], among others if it has more than `most` bytes.
     pub async fn small(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
         let reply = client::ask(&self.client, &self.timing, &self.url(name), &Want::Whole { most }).await?;
-        Ok(reply.map(|reply| {
-            self.received.fetch_add(reply.body.len() as u64, Relaxed);
-            reply.body
-        }))
+        Ok(reply.map(|reply| reply.body))
     }
 
     /// Opens a file by reading its beginning, or `None` if there is none of that name.
@@ -120,7 +124,6 @@ impl HttpFolder {
         let url = self.url(name);
         let want = Want::Beginning(BEGINNING);
         let Some(reply) = client::ask(&self.client, &self.timing, &url, &want).await? else { return Ok(None) };
-        self.received.fetch_add(reply.body.len() as u64, Relaxed);
         let needed = BEGINNING;
         // An admitted beginning has its length from Content-Range.
         let len = reply.len.ok_or(Error::Http {
@@ -161,7 +164,6 @@ impl HttpFile {
     }
 
     /// What the server knows it by.
-    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -198,9 +200,7 @@ impl HttpFile {
         let want = Want::Part { range, len: self.len, identity: self.identity.clone() };
         let reply = client::ask(&self.folder.client, &self.folder.timing, &self.url, &want).await?;
         let gone = || Error::Http { url: self.url.clone(), offset, fault: HttpFault::Status(404) };
-        let body = reply.ok_or_else(gone)?.body;
-        self.folder.received.fetch_add(body.len() as u64, Relaxed);
-        Ok(body)
+        Ok(reply.ok_or_else(gone)?.body)
     }
 
     fn kept(&self, range: &Range<u64>) -> Option<Vec<u8>> {

@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -16,6 +17,8 @@ use crate::error::HttpFault;
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     agent: ureq::Agent,
+    /// Bytes of bodies so far.
+    pub(super) received: Arc<AtomicU64>,
 }
 
 impl Client {
@@ -30,13 +33,15 @@ impl Client {
             // Bytes as they are: a part of a compressed file would be of no use.
             .accept_encoding("identity")
             .build();
-        Client { agent: config.into() }
+        Client { agent: config.into(), received: Arc::default() }
     }
 
     /// One request, one try.
     pub(super) async fn get(&self, url: &str, want: &Want) -> Result<Reply, HttpFault> {
         let (agent, url, want) = (self.agent.clone(), url.to_string(), want.clone());
-        on_thread(move || request(&agent, &url, &want)).await
+        let reply = on_thread(move || request(&agent, &url, &want)).await?;
+        self.received.fetch_add(reply.body.len() as u64, Relaxed);
+        Ok(reply)
     }
 }
 

@@ -1,16 +1,14 @@
-//! One file of a server, of which some chunks are kept in a folder.
+//! One file of a server, of which some chunks are kept.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::journal::{self, CHUNK, Hash, LINE};
-use super::{About, Notice, Store};
+use super::platform::Disk;
+use super::{Notice, Store};
 use crate::Result;
 use crate::weights::http::{HttpFile, IN_FLIGHT, PIECE, join};
-use crate::weights::source::{read_exact_at, write_all_at};
 
 /// A file of a server behind a store: kept chunks come from the disk, the others from the server, and are kept from then on.
 #[derive(Debug)]
@@ -23,11 +21,14 @@ pub struct StoredFile {
 
 /// What is on the disk.
 #[derive(Debug)]
-struct Kept {
-    data: File,
+pub(super) struct Kept {
+    data: Disk,
     /// Locked: one process writes.
-    journal: File,
+    journal: Disk,
+    /// Bytes of the journal: whole lines.
+    end: u64,
     chunks: Vec<Chunk>,
+    len: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -40,19 +41,8 @@ enum Chunk {
 }
 
 impl StoredFile {
-    /// A file without anything kept goes on uncached: whoever opens it is told by the store's notice.
-    pub(super) fn new(origin: HttpFile, store: Arc<Store>, folder: &Path, about: &About) -> StoredFile {
-        let kept = match Kept::open(folder, about) {
-            Ok(Some(kept)) => Some(kept),
-            Ok(None) => {
-                store.notify(Notice::InUse { folder: folder.display().to_string() });
-                None
-            }
-            Err(error) => {
-                store.notify(Notice::Broken { problem: format!("{}: {error}", folder.display()) });
-                None
-            }
-        };
+    /// Without anything kept, everything comes from the server.
+    pub(super) fn new(origin: HttpFile, store: Arc<Store>, kept: Option<Kept>) -> StoredFile {
         StoredFile { origin, store, kept: Mutex::new(kept) }
     }
 
@@ -61,13 +51,23 @@ impl StoredFile {
         &self.origin
     }
 
-    /// Forgets everything that is kept of this file, for example because its checksum is not as it should be.
-    pub(crate) fn discard(&self) {
+    /// Forgets everything that is kept of this file, for example because its checksum is not as it should be. Returns the bytes that it was.
+    pub(crate) fn discard(&self) -> u64 {
+        let mut bytes = 0;
         if let Some(kept) = &mut *self.lock() {
+            bytes = kept.bytes();
             kept.chunks.fill(Chunk::Absent);
+            kept.end = 0;
             // If that fails, the hashes still say what the chunks are worth.
-            let _ = kept.journal.set_len(0);
+            let _ = kept.journal.set_len(0).and_then(|()| kept.data.set_len(0));
+            self.store.release(bytes);
         }
+        bytes
+    }
+
+    /// Bytes that are kept, as far as the journal is right.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.lock().as_ref().map_or(0, Kept::bytes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
@@ -106,6 +106,7 @@ impl StoredFile {
             let overlap = chunk.start.max(start)..chunk.end.min(end);
             let part = &mut out[(overlap.start - start) as usize..(overlap.end - start) as usize];
             if kept.as_mut().is_some_and(|kept| kept.load(number, &chunk, overlap.start, part)) {
+                self.store.found.fetch_add(part.len() as u64, Relaxed);
                 continue;
             }
             match missing.last_mut() {
@@ -124,7 +125,7 @@ impl StoredFile {
             Err(notice) => notice,
             Ok(()) => match disk.write(start, bytes) {
                 Ok(()) => return,
-                Err(error) => Notice::Broken { problem: error.to_string() },
+                Err(problem) => Notice::Broken { problem },
             },
         };
         *kept = None;
@@ -134,28 +135,21 @@ impl StoredFile {
 }
 
 impl Kept {
-    /// `None` if another process has it.
-    fn open(folder: &Path, about: &About) -> std::io::Result<Option<Kept>> {
-        std::fs::create_dir_all(folder)?;
-        let open =
-            |name: &str| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(folder.join(name));
-        let (mut journal, data) = (open("journal")?, open("data")?);
-        match journal.try_lock() {
-            Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
-            Err(std::fs::TryLockError::Error(error)) => return Err(error),
-        }
-        if About::read(folder).as_ref() != Some(about) {
-            journal.set_len(0)?;
-            about.write(folder)?;
-        }
-        let lines = std::fs::read(folder.join("journal"))?;
-        let chunks = journal::read(&lines, about.len);
+    /// Takes over what the files of a copy of `len` bytes hold.
+    pub(super) fn new(data: Disk, journal: Disk, len: u64) -> std::result::Result<Kept, String> {
+        let mut lines = vec![0; journal.len()? as usize];
+        journal.read_exact_at(&mut lines, 0)?;
+        let chunks = journal::read(&lines, len);
         // A line that was torn would shift all that follow it.
-        journal.set_len((lines.len() - lines.len() % LINE) as u64)?;
-        journal.seek(SeekFrom::End(0))?;
+        let end = (lines.len() - lines.len() % LINE) as u64;
+        journal.set_len(end)?;
         let chunk = |hash: Option<Hash>| hash.map_or(Chunk::Absent, Chunk::Noted);
-        Ok(Some(Kept { data, journal, chunks: chunks.into_iter().map(chunk).collect() }))
+        Ok(Kept { data, journal, end, chunks: chunks.into_iter().map(chunk).collect(), len })
+    }
+
+    fn bytes(&self) -> u64 {
+        let here = self.chunks.iter().enumerate().filter(|(_, chunk)| !matches!(chunk, Chunk::Absent));
+        here.map(|(number, _)| journal::chunk_len(number as u64, self.len)).sum()
     }
 
     /// Copies the bytes of chunk `number` from `start` on; `false` if the chunk is not there or is damaged.
@@ -163,10 +157,10 @@ impl Kept {
         let state = self.chunks[number as usize];
         let loaded = match state {
             Chunk::Absent => false,
-            Chunk::Good => read_exact_at(&self.data, out, start).is_ok(),
+            Chunk::Good => self.data.read_exact_at(out, start).is_ok(),
             Chunk::Noted(hash) => {
                 let mut whole = vec![0; (chunk.end - chunk.start) as usize];
-                let good = read_exact_at(&self.data, &mut whole, chunk.start).is_ok() && journal::hash(&whole) == hash;
+                let good = self.data.read_exact_at(&mut whole, chunk.start).is_ok() && journal::hash(&whole) == hash;
                 if good {
                     let from = (start - chunk.start) as usize;
                     out.copy_from_slice(&whole[from..from + out.len()]);
@@ -181,12 +175,13 @@ impl Kept {
         loaded
     }
 
-    fn write(&mut self, start: u64, bytes: &[u8]) -> std::io::Result<()> {
-        write_all_at(&self.data, bytes, start)?;
+    fn write(&mut self, start: u64, bytes: &[u8]) -> std::result::Result<(), String> {
+        self.data.write_all_at(bytes, start)?;
         let first = start / CHUNK;
         let numbered = || (first..).zip(bytes.chunks(CHUNK as usize));
         let lines: String = numbered().map(|(number, chunk)| journal::line(number, chunk)).collect();
-        self.journal.write_all(lines.as_bytes())?;
+        self.journal.write_all_at(lines.as_bytes(), self.end)?;
+        self.end += lines.len() as u64;
         numbered().for_each(|(number, _)| self.chunks[number as usize] = Chunk::Good);
         Ok(())
     }

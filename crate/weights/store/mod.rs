@@ -1,4 +1,5 @@
-//! What was read from servers and is kept in a folder, so that the next run need not ask again.
+//! What was read from servers and is kept, so that the next run need not ask again: in a folder natively, in the page's own file system (OPFS) in
+//! a browser's worker. Journal, chunks and rules are the same.
 //!
 //! ```text
 //! <root>/<model>/<file>/about.json      address, file, ETag, length, checksum: what this is a copy of
@@ -11,11 +12,23 @@
 
 mod file;
 mod journal;
+#[cfg(not(target_arch = "wasm32"))]
+mod native;
+#[cfg(target_arch = "wasm32")]
+mod opfs;
 
 pub use file::StoredFile;
 pub use journal::CHUNK;
+#[cfg(not(target_arch = "wasm32"))]
+pub use native::{Entry, clear, list};
+#[cfg(target_arch = "wasm32")]
+pub use opfs::{clear, stored};
 
-use std::path::{Path, PathBuf};
+#[cfg(not(target_arch = "wasm32"))]
+use native as platform;
+#[cfg(target_arch = "wasm32")]
+use opfs as platform;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -23,10 +36,8 @@ use serde::{Deserialize, Serialize};
 
 use super::checksums::hex;
 use super::http::HttpFile;
-use crate::{Error, Result};
+use file::Kept;
 
-/// Free disk space that is left to others.
-const RESERVE: u64 = 1 << 30;
 /// Hexadecimal digits of a folder's name: 64 bits tell all files of all models apart.
 const KEY_DIGITS: usize = 16;
 
@@ -41,7 +52,7 @@ pub enum Notice {
         /// Bytes that may still be kept.
         available: u64,
     },
-    /// Another process keeps this file.
+    /// Another process, or another tab, keeps this file.
     InUse {
         /// The file's folder.
         folder: String,
@@ -54,13 +65,19 @@ pub enum Notice {
 }
 
 /// Who is told about a [`Notice`].
+#[cfg(not(target_arch = "wasm32"))]
 pub type Listener = Box<dyn Fn(&Notice) + Send + Sync>;
+/// Who is told about a [`Notice`].
+#[cfg(target_arch = "wasm32")]
+pub type Listener = Box<dyn Fn(&Notice)>;
 
 /// A folder of kept files.
 pub struct Store {
-    root: PathBuf,
+    root: platform::Root,
     limit: u64,
     used: AtomicU64,
+    /// Bytes that were read from it.
+    found: Arc<AtomicU64>,
     listener: Listener,
 }
 
@@ -86,20 +103,10 @@ pub struct About {
 }
 
 impl About {
-    fn read(folder: &Path) -> Option<About> {
-        serde_json::from_slice(&std::fs::read(folder.join("about.json")).ok()?).ok()
-    }
-
-    /// By way of another name, so that there is never half a document.
-    fn write(&self, folder: &Path) -> std::io::Result<()> {
-        let (new, old) = (folder.join("about.new"), folder.join("about.json"));
-        std::fs::write(&new, serde_json::to_string_pretty(self)?)?;
-        std::fs::rename(new, old)
-    }
-
-    fn folder(&self, root: &Path) -> PathBuf {
+    /// Names of the folders of a model and of a file of it.
+    fn keys(&self) -> [String; 2] {
         let what = format!("{}\n{}\n{}\n{}", self.file, self.tag, self.len, self.sha256.as_deref().unwrap_or_default());
-        root.join(key(&self.model)).join(key(&what))
+        [key(&self.model), key(&what)]
     }
 }
 
@@ -107,39 +114,31 @@ fn key(text: &str) -> String {
     hex(&journal::hash(text.as_bytes()))[..KEY_DIGITS].to_string()
 }
 
-/// One kept file of [`list()`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// What it is a copy of.
-    pub about: About,
-    /// Bytes of it that the journal speaks of.
-    pub bytes: u64,
-    /// Its folder.
-    pub folder: PathBuf,
+/// Whether a folder's name is a key; others are not of this store.
+fn is_key(name: &str) -> bool {
+    name.len() == KEY_DIGITS && name.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Bytes that a journal speaks of.
+fn noted_bytes(lines: &[u8], len: u64) -> u64 {
+    let chunks = journal::read(lines, len).into_iter().enumerate();
+    chunks.filter(|(_, hash)| hash.is_some()).map(|(number, _)| journal::chunk_len(number as u64, len)).sum()
 }
 
 impl Store {
-    /// Opens a store of at most `limit` bytes in a folder, which is made if it is not there. `listener` hears why something is not kept.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the folder cannot be made or read.
-    pub fn open(root: impl Into<PathBuf>, limit: u64, listener: Listener) -> Result<Arc<Store>> {
-        let root = root.into();
-        std::fs::create_dir_all(&root).map_err(|source| Error::Io { path: root.display().to_string(), source })?;
-        let used = list(&root)?.iter().map(|entry| entry.bytes).sum();
-        Ok(Arc::new(Store { root, limit, used: AtomicU64::new(used), listener }))
-    }
-
     /// Bytes that may still be kept: what the limit and the disk leave.
     pub fn available(&self) -> u64 {
-        let allowed = self.limit.saturating_sub(self.used.load(Relaxed));
-        // A disk that does not tell has to show it by refusing.
-        let free = fs4::available_space(&self.root).unwrap_or(u64::MAX);
-        allowed.min(free.saturating_sub(RESERVE))
+        self.limit.saturating_sub(self.used.load(Relaxed)).min(platform::free(&self.root))
     }
 
-    /// A file of a server with what is kept of it; what is kept of its other revisions is removed.
-    pub(crate) fn file(
+    /// Counts the bytes that are read from it.
+    pub(crate) fn found(&self) -> &Arc<AtomicU64> {
+        &self.found
+    }
+
+    /// A file of a server with what is kept of it; what is kept of its other revisions is removed. If there is no way to keep it, it goes on
+    /// uncached, and the listener hears why.
+    pub(crate) async fn file(
         self: &Arc<Self>,
         origin: HttpFile,
         model: &str,
@@ -148,14 +147,22 @@ impl Store {
     ) -> StoredFile {
         let (tag, len) = (origin.identity().tag().to_string(), origin.len());
         let about = About { model: model.into(), file: name.into(), tag, len, sha256 };
-        let folder = about.folder(&self.root);
-        for old in folders(&self.root.join(key(model))).unwrap_or_default() {
-            if old != folder && About::read(&old).is_some_and(|old| old.file == about.file) {
-                // What cannot be removed is in nobody's way.
-                let _ = std::fs::remove_dir_all(&old);
+        let opened = platform::open(&self.root, &about).await;
+        let kept = match opened.and_then(|files| files.map(|[data, journal]| Kept::new(data, journal, len)).transpose())
+        {
+            Ok(Some(kept)) => Some(kept),
+            Ok(None) => {
+                self.notify(Notice::InUse { folder: platform::describe(&self.root, &about) });
+                None
             }
-        }
-        StoredFile::new(origin, Arc::clone(self), &folder, &about)
+            Err(problem) => {
+                self.notify(Notice::Broken {
+                    problem: format!("{}: {problem}", platform::describe(&self.root, &about)),
+                });
+                None
+            }
+        };
+        StoredFile::new(origin, Arc::clone(self), kept)
     }
 
     /// Counts bytes that are about to be written.
@@ -168,71 +175,12 @@ impl Store {
         Ok(())
     }
 
+    /// Takes back what was counted for bytes that are gone.
+    fn release(&self, bytes: u64) {
+        let _ = self.used.fetch_update(Relaxed, Relaxed, |used| Some(used.saturating_sub(bytes)));
+    }
+
     fn notify(&self, notice: Notice) {
         (self.listener)(&notice);
     }
-}
-
-/// Everything that is kept below `root`, by model and file. A folder that is not there holds nothing.
-///
-/// # Errors
-/// [`Error::Io`] if it cannot be read.
-pub fn list(root: &Path) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    for folder in folders(root)?.iter().map(|model| folders(model)).collect::<Result<Vec<_>>>()?.concat() {
-        let Some(about) = About::read(&folder) else { continue };
-        let journal = std::fs::read(folder.join("journal")).unwrap_or_default();
-        let chunks = journal::read(&journal, about.len).into_iter().enumerate();
-        let bytes =
-            chunks.filter(|(_, hash)| hash.is_some()).map(|(number, _)| journal::chunk_len(number as u64, about.len));
-        entries.push(Entry { bytes: bytes.sum(), about, folder });
-    }
-    entries.sort_by(|a, b| (&a.about.model, &a.about.file).cmp(&(&b.about.model, &b.about.file)));
-    Ok(entries)
-}
-
-/// Removes everything that is kept of a model, or everything; returns the bytes that were kept.
-///
-/// # Errors
-/// [`Error::Io`] if something cannot be removed.
-pub fn clear(root: &Path, model: Option<&str>) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in list(root)? {
-        if model.is_none_or(|model| model.trim_end_matches('/') == entry.about.model) {
-            remove(&entry.folder)?;
-            bytes += entry.bytes;
-        }
-    }
-    if model.is_none() {
-        // Whatever has lost its description, too.
-        for folder in folders(root)? {
-            remove(&folder)?;
-        }
-    }
-    Ok(bytes)
-}
-
-fn remove(folder: &Path) -> Result<()> {
-    std::fs::remove_dir_all(folder).map_err(|source| Error::Io { path: folder.display().to_string(), source })
-}
-
-/// Folders whose names are keys; others are not of this store.
-fn folders(root: &Path) -> Result<Vec<PathBuf>> {
-    let io = |source| Error::Io { path: root.display().to_string(), source };
-    let entries = match std::fs::read_dir(root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(io(error)),
-    };
-    let mut folders = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(io)?;
-        let name = entry.file_name();
-        let is_key =
-            name.to_str().is_some_and(|name| name.len() == KEY_DIGITS && name.bytes().all(|b| b.is_ascii_hexdigit()));
-        if is_key && entry.path().is_dir() {
-            folders.push(entry.path());
-        }
-    }
-    Ok(folders)
 }

@@ -1,7 +1,7 @@
 // Where things are. `cargo xtask` says so in the environment; the defaults are for running `node --test` by hand.
 import { fileURLToPath } from 'node:url';
 
-const fromRoot = (path) => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
+export const fromRoot = (path) => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
 
 export const WEB = fromRoot('web');
 export const DIST = process.env.FLASH890_DIST ?? fromRoot('dist');
