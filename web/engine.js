@@ -16,6 +16,7 @@
 // | `parity`    |                                    | {@link Parity}: GPU against CPU reference, tap by tap                     |
 // | `timings`   |                                    | {@link Timings}: prefill and decode, with conditions                      |
 // | `slots`     |                                    | {@link SlotUse}: experts that come as they are asked for; null if all stay |
+// | `heap`      |                                    | bytes of the core's memory: the most that it has needed so far            |
 // | `stored`    |                                    | bytes that the browser keeps of checkpoints                               |
 // | `clearStored`|                                   | removes them; the bytes that are left, since another tab has them open    |
 // | `chatBegin` | request                            | a request of {@link Engine.chat} is taken: prompt_tokens, cached_tokens   |
@@ -307,6 +308,11 @@ export class Engine extends EventTarget {
   /** @returns {Promise<SlotUse|null>} */
   slots() {
     return this.#call('slots');
+  }
+
+  /** Bytes of the core's memory, the most that it has needed so far. @returns {Promise<number>} */
+  heap() {
+    return this.#call('heap');
   }
 
   /** Bytes that the browser keeps of checkpoints. @returns {Promise<number>} */

@@ -14,6 +14,8 @@ let chat = null;
 let source = null;
 /** The core is loaded once. @type {Promise<void>|null} */
 let core = null;
+/** The core's memory, which grows and never shrinks. @type {WebAssembly.Memory|null} */
+let memory = null;
 /** The part of a checkpoint that is read now. */
 let reading = '';
 /** Calls wait for the one before. @type {Promise<void>} */
@@ -64,7 +66,7 @@ async function load(engineBuild) {
   } catch (/** @type {any} */ error) {
     throw problem('integrity', error.message);
   }
-  await init({ module_or_path: module });
+  memory = (await init({ module_or_path: module })).memory;
 }
 
 /** Holds a lock for as long as this worker lives, so that the page learns of its end. @param {string} lock */
@@ -147,6 +149,7 @@ const methods = {
   chatStop: () => chat?.stop(),
   loseDevice: () => opened().loseDevice(),
   slots: () => JSON.parse(opened().slots()),
+  heap: () => memory?.buffer.byteLength ?? 0,
   stored: () => storedBytes(),
   async clearStored() {
     desk?.discardKept();

@@ -6,11 +6,12 @@ use crate::blocks::context::Context;
 use crate::gpu::{Choice, Gpu, Tier};
 use crate::kernels::canary;
 use crate::model::engine::{self, Engine, Timing};
-use crate::model::gpu::GpuModel;
+use crate::model::gpu::{GpuModel, SlotWish};
 use crate::weights::Checkpoint;
 use crate::{Error, Result};
 use clap::{Args, ValueEnum};
 use pollster::block_on;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -139,6 +140,30 @@ impl AdapterArgs {
             block_on(GpuModel::load(gpu, checkpoint.clone(), numerics, kv, progress))
         })
     }
+}
+
+/// A model on an adapter with slots for `percent` of its routed experts, which are read as the router asks.
+///
+/// # Errors
+/// As [`AdapterArgs::load`] for `gpu`.
+pub(super) fn load_gpu_slotted(
+    adapter: &AdapterArgs,
+    checkpoint: &Arc<Checkpoint>,
+    context: &Context,
+    percent: f64,
+    console: &Console,
+) -> Result<Engine> {
+    let gpu = adapter.open()?;
+    let (precision, is_software) = ((context.numerics, context.kv), gpu.adapter.tier == Tier::Software);
+    let count = model::slots(checkpoint, context.kv, percent, is_software, console)?;
+    let begin = Instant::now();
+    let wish = SlotWish { count, clock: Rc::new(move || begin.elapsed().as_secs_f64()) };
+    let loaded = model::with_bar(checkpoint, console, |progress| {
+        block_on(GpuModel::load_slotted(gpu, checkpoint.clone(), precision, Some(wish), progress))
+    })?;
+    let engine = Engine::from(loaded);
+    announce(&engine, &Reason::Asked, console);
+    Ok(engine)
 }
 
 /// One line about the engine and the reason for it.

@@ -3,6 +3,7 @@
 //! Tables: products of the linear layers beside plain loops over f32 weights, and the embedded lab checkpoint reading a prompt and writing
 //! tokens. Every figure is the best of a few rounds after a warm-up; what else the machine does still shows in it.
 
+mod budget;
 mod drafts;
 mod gpu;
 
@@ -69,6 +70,8 @@ struct Report {
     products: Vec<Product>,
     /// The lab checkpoint on the CPU, unless it was left out.
     lab: Option<Lab>,
+    /// Decoding with a part of the experts in memory.
+    budgets: Vec<budget::Budget>,
     /// The adapter that shaders would run on, if there is one.
     gpu: Option<gpu::GpuReport>,
 }
@@ -107,7 +110,9 @@ struct Lab {
 pub(super) fn run(args: BenchArgs) -> Result<()> {
     let lab = if args.gpu_only { None } else { Some(measure_lab()?) };
     let products = if args.gpu_only { Vec::new() } else { measure_products()? };
-    let report = Report { threads: rayon::current_num_threads(), products, lab, gpu: gpu::measure(&args.depths)? };
+    let budgets = budget::measure(!args.gpu_only)?;
+    let report =
+        Report { budgets, threads: rayon::current_num_threads(), products, lab, gpu: gpu::measure(&args.depths)? };
     let text = if args.json || args.output == Format::Json {
         format!("{:#}\n", serde_json::json!(report))
     } else {
@@ -128,6 +133,7 @@ impl Report {
             let _ = writeln!(out, "| {format} | {rows} x {cols} | {n} | {ms:.2} | {gb_per_s:.2} | {times_plain:.1} |");
         }
         out += &self.lab.as_ref().map_or_else(String::new, Lab::as_markdown);
+        out += &budget::as_markdown(&self.budgets);
         out + &self.gpu.as_ref().map_or_else(|| "\nGPU: no adapter\n".into(), gpu::GpuReport::as_markdown)
     }
 }
@@ -308,7 +314,8 @@ mod tests {
             decode_tokens_per_s: 10.0,
             share: BTreeMap::from([("4a", 0.25)]),
         };
-        let text = Report { threads: 2, products: vec![product], lab: Some(lab), gpu: None }.as_markdown();
+        let text = Report { threads: 2, products: vec![product], lab: Some(lab), budgets: Vec::new(), gpu: None }
+            .as_markdown();
         for row in ["| fp8 | 2 x 32 | 1 | 0.50 | 1.25 | 2.0 |", "| prefill | 8 | 100 |", "| 4A | 25.0 % |"] {
             assert!(text.lines().any(|line| line == row), "{text}");
         }

@@ -1,6 +1,6 @@
 //! `flash890 generate`: one prompt, one answer.
 
-use super::backend::{AdapterArgs, Backend};
+use super::backend::{self, AdapterArgs, Backend};
 use super::cache::CacheArgs;
 use super::console::{Console, grouped, size};
 use super::options::{self, Rounding};
@@ -84,7 +84,8 @@ pub(super) struct GenerateArgs {
     /// List the adapters, as `flash890 devices` does, and do nothing else.
     #[arg(long)]
     list_devices: bool,
-    /// Keep room for this share of the routed experts only and read them as the router asks; on the CPU. The answer is the same.
+    /// Keep room for this share of the routed experts only and read them as the router asks: on the CPU, or with --backend gpu in the
+    /// GPU's memory. The answer is the same.
     #[arg(long, value_name = "PERCENT", value_parser = options::percent)]
     expert_budget: Option<f64>,
     /// Roundings between operations.
@@ -123,9 +124,6 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
         return Ok(true);
     }
     args.adapter.check(args.backend)?;
-    if args.expert_budget.is_some() && args.backend == Backend::Gpu {
-        return Err(Error::Usage("--expert-budget is for the CPU: on a GPU all experts lie in its memory".into()));
-    }
     let sampler = Sampler::new(args.sampling())?;
     StopStrings::new(&args.stop)?;
     let text = read_prompt(&args.prompt)?;
@@ -138,12 +136,12 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
     let pieces = args.pieces(&text, &tokenizer, &config)?;
     let saved = args.load.as_deref().map(read_file).transpose()?;
     let context = Context::new(&config, args.numerics.into(), args.kv.into());
-    let (engine, slots) = match args.expert_budget {
-        Some(percent) => {
-            let (model, slots) = model::load_slotted(&checkpoint, context, percent, console)?;
-            (Arc::new(model).into(), Some(slots))
+    let engine = match (args.expert_budget, args.backend) {
+        (Some(percent), Backend::Gpu) => {
+            backend::load_gpu_slotted(&args.adapter, &checkpoint, &context, percent, console)?
         }
-        None => (args.adapter.load(args.backend, &checkpoint, context, console)?, None),
+        (Some(percent), _) => Arc::new(model::load_slotted(&checkpoint, context, percent, console)?).into(),
+        (None, backend) => args.adapter.load(backend, &checkpoint, context, console)?,
     };
     let mut session = match &saved {
         Some(bytes) => block_on(Session::load(engine, tokenizer, bytes))?,
@@ -192,8 +190,8 @@ pub(super) fn run(args: GenerateArgs, console: &Console) -> Result<bool> {
             format!("saved {tokens} tokens to {name}: {size} bytes"),
         );
     }
-    if let Some(slots) = slots {
-        slot_statistics(&slots.usage(), console);
+    if let Some(slots) = session.engine().slots() {
+        slot_statistics(&slots, console);
     }
     Ok(true)
 }

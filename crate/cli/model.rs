@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::model::Reference;
 use crate::model::load::Progress;
 use crate::model::slots::Slots;
+use crate::numerics::precision::Precision;
 use crate::weights::{Checkpoint, tiny};
 use pollster::block_on;
 use std::sync::Arc;
@@ -64,6 +65,33 @@ pub(super) fn load(checkpoint: &Arc<Checkpoint>, context: Context, console: &Con
     with_bar(checkpoint, console, |progress| block_on(Reference::load_with(checkpoint.clone(), context, progress)))
 }
 
+/// Slots for `percent` of the routed experts, if what stays in memory with them fits there; `is_main` says that it is the machine's own.
+///
+/// # Errors
+/// [`Error::DoesNotFit`](crate::Error::DoesNotFit).
+pub(super) fn slots(
+    checkpoint: &Checkpoint,
+    kv: Precision,
+    percent: f64,
+    is_main: bool,
+    console: &Console,
+) -> Result<usize> {
+    let config = &checkpoint.config;
+    let all = config.n_layers * config.n_routed_experts;
+    let count = ((percent / 100.0 * all as f64).ceil() as usize).clamp(1, all.max(1));
+    let experts = memory::routed_experts(checkpoint);
+    let held = experts / all.max(1) as u64 * count as u64;
+    if is_main {
+        memory::check_bytes(memory::loaded(checkpoint) - experts + held, checkpoint, kv)?;
+    }
+    let (kept, rest, of) = (size(held), size(experts), all);
+    console.notice(
+        format!("chuyên gia: {count} chỗ cho {of} ({kept} của {rest}), đọc khi bộ định tuyến cần"),
+        format!("experts: {count} slots for {of} ({kept} of {rest}), read as the router asks"),
+    );
+    Ok(count)
+}
+
 /// Loads all but the routed experts, which come to slots for `percent` of them as the router asks; if that fits, with a bar.
 ///
 /// # Errors
@@ -73,24 +101,13 @@ pub(super) fn load_slotted(
     context: Context,
     percent: f64,
     console: &Console,
-) -> Result<(Reference, Arc<Slots>)> {
-    let config = &checkpoint.config;
-    let all = config.n_layers * config.n_routed_experts;
-    let count = ((percent / 100.0 * all as f64).ceil() as usize).clamp(1, all.max(1));
-    let experts = memory::routed_experts(checkpoint);
-    let held = experts / all.max(1) as u64 * count as u64;
-    memory::check_bytes(memory::loaded(checkpoint) - experts + held, checkpoint, context.kv)?;
-    let (kept, rest, of) = (size(held), size(experts), all);
-    console.notice(
-        format!("chuyên gia: {count} chỗ cho {of} ({kept} của {rest}), đọc khi bộ định tuyến cần"),
-        format!("experts: {count} slots for {of} ({kept} of {rest}), read as the router asks"),
-    );
+) -> Result<Reference> {
+    let count = slots(checkpoint, context.kv, percent, true, console)?;
     let begin = Instant::now();
     let slots = Arc::new(Slots::new(count, Box::new(move || begin.elapsed().as_secs_f64())));
-    let model = with_bar(checkpoint, console, |progress| {
-        block_on(Reference::load_slotted(checkpoint.clone(), context, Some(slots.clone()), progress))
-    })?;
-    Ok((model, slots))
+    with_bar(checkpoint, console, |progress| {
+        block_on(Reference::load_slotted(checkpoint.clone(), context, Some(slots), progress))
+    })
 }
 
 /// Loads something with a bar that counts bytes.

@@ -34,6 +34,9 @@ pub(super) struct PlanArgs {
     /// Memory to plan for, in units of 10^9 bytes [default: what this machine has free].
     #[arg(long, value_name = "GB", value_parser = gigabytes)]
     memory: Option<u64>,
+    /// Plan for room for this share of the routed experts only; the others are read as the router asks.
+    #[arg(long, value_name = "PERCENT", value_parser = super::options::percent)]
+    expert_budget: Option<f64>,
     /// Memory of the GPU, which drivers do not tell, in units of 10^9 bytes.
     #[arg(long, value_name = "GB", value_parser = gigabytes)]
     gpu_memory: Option<u64>,
@@ -51,6 +54,10 @@ struct Plan {
     verdict: Verdict,
     needs: Needs,
     rings: u64,
+    /// Share of the routed experts of the backbone that stays in memory, from 0 to 1.
+    budget: f64,
+    /// Bytes of all of them.
+    routed: u64,
     memory: Option<u64>,
     memory_rate: f64,
     /// Bytes per second of the source.
@@ -80,6 +87,8 @@ pub(super) fn run(args: PlanArgs, console: &Console) -> Result<bool> {
         verdict,
         needs: Needs::of(&checkpoint.config),
         rings: memory::ring_bytes(&checkpoint.config, Precision::Released),
+        budget: args.expert_budget.map_or(1.0, |percent| percent / 100.0),
+        routed: memory::routed_experts(&checkpoint),
         memory: args.memory.or_else(memory::available),
         memory_rate: memory_rate(),
         source_rate: source_rate(&checkpoint)?,
@@ -93,7 +102,17 @@ pub(super) fn run(args: PlanArgs, console: &Console) -> Result<bool> {
 
 impl Plan {
     fn needed(&self) -> u64 {
-        self.needs.loaded() + self.rings
+        self.needs.loaded() - self.streamed() + self.rings
+    }
+
+    /// Bytes of routed experts that have no place in memory.
+    fn streamed(&self) -> u64 {
+        ((1.0 - self.budget) * self.routed as f64) as u64
+    }
+
+    /// Bytes of experts that a token has to wait for, if it chooses any expert as often as any other.
+    fn missed(&self) -> f64 {
+        (1.0 - self.budget) * self.needs.token.experts as f64
     }
 
     /// Whether the CPU reference can hold it. A machine that does not tell its memory is believed to have enough.
@@ -104,19 +123,21 @@ impl Plan {
     /// Whether the adapter can hold it; `None` without an adapter, or if nobody says how much memory it has.
     fn fits_gpu(&self) -> Option<bool> {
         let gpu = self.gpu.as_ref()?;
-        if self.needs.largest_binding > gpu.max_binding {
+        // Slots lie in banks of any size.
+        if self.budget >= 1.0 && self.needs.largest_binding > gpu.max_binding {
             return Some(false);
         }
         self.gpu_memory.map(|memory| self.needed() <= memory)
     }
 
-    /// Tokens per second if memory does nothing but read weights: no run is quicker.
+    /// Tokens per second if memory and source do nothing but read weights: no run is quicker.
     fn at_most(&self) -> f64 {
-        self.memory_rate / self.needs.token.total().max(1) as f64
+        let from_memory = self.needs.token.total().max(1) as f64 / self.memory_rate;
+        1.0 / (from_memory + self.missed() / self.source_rate)
     }
 
     fn load_seconds(&self) -> f64 {
-        self.needs.loaded() as f64 / self.source_rate
+        (self.needs.loaded() - self.streamed()) as f64 / self.source_rate
     }
 
     fn into_result(self) -> Result<bool> {
@@ -158,11 +179,18 @@ impl Plan {
         if let Some(asked) = self.asked {
             line(pick("đã tải để xem", "read for this"), size(asked));
         }
-        let (loaded, experts) = (size(needs.loaded()), size(needs.experts));
+        let (loaded, experts) = (size(needs.loaded() - self.streamed()), size(needs.experts - self.streamed()));
         line(
             pick("nằm trong bộ nhớ", "held in memory"),
             format!("{loaded}, {experts} {}", pick("là chuyên gia", "of it experts")),
         );
+        if self.budget < 1.0 {
+            let each = pick("mỗi token, nếu mọi chuyên gia được chọn như nhau", "per token, if all are chosen alike");
+            line(
+                pick("đọc khi router cần", "read as routed"),
+                format!("{}; {} {each}", size(self.streamed()), size(self.missed() as u64)),
+            );
+        }
         let (tables, rows) = (size(needs.tables), grouped(token.table_rows));
         let streamed = pick("byte mỗi token, đọc khi cần", "bytes per token, read as needed");
         line(pick("bảng n-gram", "n-gram tables"), format!("{tables}; {rows} {streamed}"));
@@ -238,6 +266,8 @@ impl Plan {
                 "total": token.total(),
             },
             "memory_bytes": self.memory,
+            "streamed_expert_bytes": self.streamed(),
+            "needed_bytes": self.needed(),
             "fits_memory": self.fits_memory(),
             "gpu": self.gpu.as_ref().map(|gpu| gpu.describe()),
             "fits_gpu": self.fits_gpu(),

@@ -6,6 +6,7 @@
 use super::gpu::{GpuModel, GpuState};
 use super::reference::{Output, Prefill, Reference, check_prompt};
 use super::replay::{check_rewind, replay_from};
+use super::slots::SlotUse;
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::b6a_kv_cache::State;
 use crate::blocks::tap::Silent;
@@ -171,6 +172,14 @@ impl Engine {
                 model.replay(&mut state, sequence, replay_from(model.config(), position)..position).await?;
                 Ok(EngineState::Gpu(Box::new(state)))
             }
+        }
+    }
+
+    /// What expert slots did so far, if experts come to slots.
+    pub fn slots(&self) -> Option<SlotUse> {
+        match self {
+            Engine::Cpu(model) => model.slots.as_ref().map(|slots| slots.usage()),
+            Engine::Gpu(model) => model.slots(),
         }
     }
 

@@ -136,7 +136,13 @@ impl Loader<'_> {
         let config = &self.checkpoint.config;
         let p = format!("layers.{index}");
         // Experts that come later should not come now.
-        self.checkpoint.announce(&if no_experts { format!("{p}.attn") } else { format!("{p}.") }).await?;
+        if no_experts {
+            let parts = ["attn", "hc_", "ffn_norm", "ffn.gate", "ffn.shared_experts", "engram."];
+            let prefixes = parts.map(|part| format!("{p}.{part}"));
+            self.checkpoint.announce_some(&prefixes.each_ref().map(String::as_str)).await?;
+        } else {
+            self.checkpoint.announce(&format!("{p}.")).await?;
+        }
         let routed = if no_experts { 0 } else { config.n_routed_experts };
         let mut backbone = Backbone {
             layer: self.layer(&p, routed, config.n_activated_experts).await?,

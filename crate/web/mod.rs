@@ -7,8 +7,7 @@ pub use chat::Chat;
 pub use open::{Counter, Opened, clear_store, stored_bytes};
 
 use crate::error::Error;
-use crate::lab::desk::{self, Event, Host, How, RunRequest, Where, Wish};
-use crate::model::slots::Slots;
+use crate::lab::desk::{self, Event, Host, How, RunRequest, SlotCount, Where, Wish};
 use crate::weights::tiny;
 use js_sys::{Float32Array, Function, Int32Array, Object, Reflect};
 use serde::Serialize;
@@ -44,7 +43,7 @@ impl Desk {
         let desk = match opened.map(Opened::into_inner) {
             None => desk::Desk::open(tiny::lab().await.map_err(problem)?, backend, adapter, host).await,
             Some(opened) => {
-                let slots = opened.plan.holding.slots.map(|count| Slots::new(count, Box::new(seconds)));
+                let slots = opened.plan.holding.slots.map(|count| SlotCount { count, clock: seconds });
                 desk::Desk::open_slotted(opened.checkpoint, slots, backend, adapter, host).await
             }
         };

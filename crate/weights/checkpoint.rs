@@ -22,8 +22,8 @@ use crate::{Error, Result};
 const MAX_CONFIG: u64 = 16 << 20;
 /// Largest tokenizer.json, engram_tables.json and index that is read; the release's index has about 8 MB, its tokenizer 6.4 MB.
 const MAX_DOCUMENT: u64 = 256 << 20;
-/// Most bytes that are read ahead: enough for all requests that may run at once.
-const MAX_AHEAD: u64 = 64 << 20;
+/// Most bytes that are read ahead: enough for all requests that may run at once. In a tab memory is dearer than requests.
+const MAX_AHEAD: u64 = if cfg!(target_arch = "wasm32") { 16 << 20 } else { 64 << 20 };
 
 /// Where one tensor lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,16 +221,24 @@ impl Checkpoint {
     }
 
     /// Announces that all tensors whose names begin with `prefix` will be asked for soon, n-gram tables excepted. From a server they are read
-    /// in few requests if they are together at most 64 MiB, and kept until they are asked for or something else is announced. Otherwise, and
-    /// for checkpoints on disk, this does nothing.
+    /// in few requests if they are together at most 64 MiB (in a browser 16), and kept until they are asked for or something else is announced.
+    /// Otherwise, and for checkpoints on disk, this does nothing.
     ///
     /// # Errors
     /// As [`ByteSource::read`].
     pub async fn announce(&self, prefix: &str) -> Result<()> {
+        self.announce_some(&[prefix]).await
+    }
+
+    /// [`Checkpoint::announce`] for several prefixes at once.
+    ///
+    /// # Errors
+    /// As [`ByteSource::read`].
+    pub async fn announce_some(&self, prefixes: &[&str]) -> Result<()> {
         if !self.is_remote() {
             return Ok(());
         }
-        let places = self.places(prefix);
+        let places: Vec<usize> = prefixes.iter().flat_map(|prefix| self.places(prefix)).collect();
         if places.iter().map(|&at| self.tensors[at].bytes()).sum::<u64>() > MAX_AHEAD {
             return Ok(());
         }

@@ -89,6 +89,19 @@ fn an_expert_budget_changes_no_token() {
         assert_eq!(json(&run)["ids"], disk["ids"], "{place} {percent}");
         assert!(run.stderr.contains("% were there, ") && run.stderr.contains(" GB/s"), "{}", run.stderr);
     }
+    // The same on a GPU, and the same as all experts there.
+    let on_gpu = |more: &[&str]| {
+        run(
+            cache.path(),
+            &[&GENERATE[..5], &["--backend", "gpu", "--json", "--model", t12.to_str().unwrap()], more].concat(),
+        )
+    };
+    let all = json(&on_gpu(&[]));
+    for percent in ["0.01", "10", "100"] {
+        let some = on_gpu(&["--expert-budget", percent]);
+        assert_eq!(json(&some)["ids"], all["ids"], "{percent}");
+        assert!(some.stderr.contains("% were there, "), "{}", some.stderr);
+    }
     for wrong in ["0", "101", "x"] {
         assert_eq!(generate(cache.path(), t12.to_str().unwrap(), &["--expert-budget", wrong]).code, Some(2));
     }
@@ -160,6 +173,10 @@ fn plan_says_what_is_needed_and_what_there_is() {
         assert!(plan["bytes_per_token"]["total"].as_u64() < plan["needs"]["loaded_bytes"].as_u64());
         assert!(plan["memory_bytes_per_second"].as_f64() > Some(1e8));
         assert!(plan["source_bytes_per_second"].as_f64() > Some(1e5));
+        let tenth = json(&run(cache.path(), &["plan", place, "--json", "--expert-budget", "10"]));
+        let (all, part) = (plan["needed_bytes"].as_u64().unwrap(), tenth["needed_bytes"].as_u64().unwrap());
+        assert_eq!(all - part, tenth["streamed_expert_bytes"].as_u64().unwrap());
+        assert!(tenth["streamed_expert_bytes"].as_u64() > Some(0) && plan["streamed_expert_bytes"] == 0);
         let none = run(cache.path(), &["plan", place, "--memory", "0.0001"]);
         assert_eq!(none.code, Some(3), "{}", none.stderr);
         assert!(none.stdout.contains("does not fit") && none.stderr.contains("available: 100.0 kB"), "{}", none.stderr);

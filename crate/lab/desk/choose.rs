@@ -1,13 +1,13 @@
 //! Which engine a page gets, and why.
 
-use super::{Event, Host, Wish};
+use super::{Event, Host, SlotCount, Wish};
 use crate::error::{Error, Result};
 use crate::gpu::{Choice, Tier};
 use crate::kernels::canary;
 use crate::lab::content::Text;
 use crate::model::Reference;
 use crate::model::engine;
-use crate::model::gpu::GpuModel;
+use crate::model::gpu::{GpuModel, SlotWish};
 use crate::weights::Checkpoint;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub(super) async fn choose(
     checkpoint: &Arc<Checkpoint>,
     reference: &Arc<Reference>,
+    slots: Option<SlotCount>,
     wish: Wish,
     host: &Host,
 ) -> Result<(Option<Rc<GpuModel>>, Text)> {
@@ -26,7 +27,9 @@ pub(super) async fn choose(
     let context = &reference.context;
     let load = async |gpu| {
         let progress = |done, all, _: &str| (host.tell)(Event::Progress("upload", done, all));
-        GpuModel::load(gpu, checkpoint.clone(), context.numerics, context.kv, &mut { progress }).await.map(Rc::new)
+        let slots = slots.map(|SlotCount { count, clock }| SlotWish { count, clock: Rc::new(clock) });
+        let precision = (context.numerics, context.kv);
+        GpuModel::load_slotted(gpu, checkpoint.clone(), precision, slots, &mut { progress }).await.map(Rc::new)
     };
     let gpu = match canary::open(&Choice::default()).await {
         Ok(gpu) => gpu,

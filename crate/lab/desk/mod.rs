@@ -7,7 +7,7 @@ mod choose;
 mod words;
 mod writing;
 
-pub use words::{Event, Host, How, Kv, RunRequest, Step, TapInfo, Where, Wish};
+pub use words::{Event, Host, How, Kv, RunRequest, SlotCount, Step, TapInfo, Where, Wish};
 
 use super::content::Lab;
 use super::on_gpu;
@@ -61,7 +61,7 @@ impl Desk {
     /// As [`Desk::open`].
     pub async fn open_slotted(
         checkpoint: Checkpoint,
-        slots: Option<Slots>,
+        slots: Option<SlotCount>,
         wish: Wish,
         adapter: Option<String>,
         host: Host,
@@ -74,10 +74,10 @@ impl Desk {
             true => (host.tell)(Event::Reading(part)),
             false => (host.tell)(Event::Progress("weights", done, all)),
         };
-        let slots = slots.map(Arc::new);
-        let reference = Reference::load_slotted(checkpoint.clone(), context, slots, &mut { progress }).await?;
+        let held = slots.map(|SlotCount { count, clock }| Arc::new(Slots::new(count, Box::new(clock))));
+        let reference = Reference::load_slotted(checkpoint.clone(), context, held, &mut { progress }).await?;
         let reference = Arc::new(reference);
-        let (gpu, reason) = choose(&checkpoint, &reference, wish, &host).await?;
+        let (gpu, reason) = choose(&checkpoint, &reference, slots, wish, &host).await?;
         let info = Info {
             build: env!("CARGO_PKG_VERSION"),
             backend: if gpu.is_some() { Backend::Gpu } else { Backend::Cpu },
@@ -108,9 +108,12 @@ impl Desk {
         &self.checkpoint
     }
 
-    /// What the slots did so far, if experts come to slots.
+    /// What the slots of the engine that computes did so far, if experts come to slots.
     pub fn slots(&self) -> Option<SlotUse> {
-        self.reference.slots.as_ref().map(|slots| slots.usage())
+        match &self.gpu {
+            Some(model) => model.slots(),
+            None => self.reference.slots.as_ref().map(|slots| slots.usage()),
+        }
     }
 
     /// What the page talks to.

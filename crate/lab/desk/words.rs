@@ -108,6 +108,15 @@ pub struct TapInfo {
     pub source: &'static str,
 }
 
+/// Slots for experts that do not all stay in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotCount {
+    /// How many, of all layers together.
+    pub count: usize,
+    /// Seconds from any fixed moment on.
+    pub clock: fn() -> f64,
+}
+
 /// What a host brings along.
 pub struct Host {
     /// Seconds from any fixed moment on.

@@ -25,8 +25,8 @@ use std::rc::Rc;
 
 /// Most bytes of one upload.
 const UPLOAD: usize = 8 << 20;
-/// Most bytes of experts that are read together, and lie in main memory on their way.
-const AHEAD: usize = 48 << 20;
+/// Most bytes of experts that are read together, and lie in main memory on their way; a tab has less of it.
+const AHEAD: usize = if cfg!(target_arch = "wasm32") { 24 << 20 } else { 128 << 20 };
 /// In place of a slot: none in this turn. No expert has this number.
 const ABSENT: u32 = u32::MAX;
 /// Steps of the plan between a layer's router and the sum over its experts: both projections.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use js_sys::{Function, Promise, Reflect, Uint8Array};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Request, RequestInit, Response};
+use web_sys::{Request, RequestCache, RequestInit, Response};
 
 use super::Timing;
 use super::answer::{Body, Head, Want};
@@ -88,7 +88,12 @@ impl Client {
 }
 
 async fn send(url: &str, want: &Want) -> Result<Response, JsValue> {
-    let request = Request::new_with_str_and_init(url, &RequestInit::new())?;
+    let init = RequestInit::new();
+    if want.range_header().is_some() {
+        // The browser's own cache answers with the tag of an old revision where a server does not know If-Range; and a second copy is none too few.
+        init.set_cache(RequestCache::NoStore);
+    }
+    let request = Request::new_with_str_and_init(url, &init)?;
     if let Some(range) = want.range_header() {
         request.headers().set("Range", &range)?;
     }

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Store;
 use super::journal::{self, CHUNK, Hash, LINE};
 use super::platform::Disk;
-use super::{Notice, Store};
 use crate::Result;
 use crate::weights::http::{HttpFile, IN_FLIGHT, PIECE, join};
 
@@ -125,7 +125,7 @@ impl StoredFile {
             Err(notice) => notice,
             Ok(()) => match disk.write(start, bytes) {
                 Ok(()) => return,
-                Err(problem) => Notice::Broken { problem },
+                Err(problem) => self.store.refused(bytes.len() as u64, problem),
             },
         };
         *kept = None;

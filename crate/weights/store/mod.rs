@@ -156,9 +156,8 @@ impl Store {
                 None
             }
             Err(problem) => {
-                self.notify(Notice::Broken {
-                    problem: format!("{}: {problem}", platform::describe(&self.root, &about)),
-                });
+                let folder = platform::describe(&self.root, &about);
+                self.notify(self.refused(0, format!("{folder}: {problem}")));
                 None
             }
         };
@@ -173,6 +172,11 @@ impl Store {
         }
         self.used.fetch_add(bytes, Relaxed);
         Ok(())
+    }
+
+    /// Why the disk would not take `needed` bytes.
+    fn refused(&self, needed: u64, problem: String) -> Notice {
+        if platform::is_full(&problem) { Notice::Full { needed, available: 0 } } else { Notice::Broken { problem } }
     }
 
     /// Takes back what was counted for bytes that are gone.

@@ -42,6 +42,12 @@ pub(super) fn free(root: &Root) -> u64 {
     fs4::available_space(root).unwrap_or(u64::MAX).saturating_sub(RESERVE)
 }
 
+/// Whether that is what a full disk says: one that does not tell how full it is.
+pub(super) fn is_full(problem: &str) -> bool {
+    let full = std::io::Error::from(std::io::ErrorKind::StorageFull).to_string();
+    problem.contains(&full) || problem.contains("No space left")
+}
+
 /// Folder of a copy, for messages.
 pub(super) fn describe(root: &Root, about: &About) -> String {
     folder(root, about).display().to_string()

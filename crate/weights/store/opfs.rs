@@ -205,6 +205,11 @@ pub(super) fn free(_: &Root) -> u64 {
     u64::MAX
 }
 
+/// Whether that is what a page without room is told; an estimate is no promise.
+pub(super) fn is_full(problem: &str) -> bool {
+    problem.contains("QuotaExceededError")
+}
+
 /// Folder of a copy, for messages.
 pub(super) fn describe(_: &Root, about: &About) -> String {
     let [model, file] = about.keys();

@@ -68,6 +68,7 @@ export async function answer(model, name, request, response) {
     ...(range ? { 'Content-Range': `bytes ${start}-${end - 1}/${length}` } : {}),
     ...(fault.compressed ? { 'Content-Encoding': 'br' } : {}),
   });
+  response.setMaxListeners(0);
   for (let at = start; at < end && !response.destroyed; at += 65536) {
     const more = response.write(files.read(name, at, Math.min(at + 65536, end)));
     if (!more) await new Promise((done) => response.once('drain', done).once('close', done));
