@@ -321,6 +321,55 @@ export class FlashChat extends Base {
     return this.#talk.turns.findLast(({ usage }) => usage)?.usage ?? null;
   }
 
+  // The attributes that are texts; `null` where there is none.
+  get model() {
+    return this.getAttribute('model');
+  }
+
+  set model(value) {
+    put(this, 'model', value);
+  }
+
+  get endpoint() {
+    return this.getAttribute('endpoint');
+  }
+
+  set endpoint(value) {
+    put(this, 'endpoint', value);
+  }
+
+  get theme() {
+    return this.getAttribute('theme');
+  }
+
+  set theme(value) {
+    put(this, 'theme', value);
+  }
+
+  get label() {
+    return this.getAttribute('label');
+  }
+
+  set label(value) {
+    put(this, 'label', value);
+  }
+
+  get placeholder() {
+    return this.getAttribute('placeholder');
+  }
+
+  set placeholder(value) {
+    put(this, 'placeholder', value);
+  }
+
+  get system() {
+    return this.getAttribute('system');
+  }
+
+  set system(value) {
+    put(this, 'system', value);
+  }
+
   get open() {
     return this.inline || this.hasAttribute('open');
   }
@@ -346,21 +395,15 @@ export class FlashChat extends Base {
   }
 }
 
-// The attributes that are texts, as properties of the same name.
-for (const name of ['model', 'endpoint', 'theme', 'label', 'placeholder', 'system']) {
-  Object.defineProperty(FlashChat.prototype, name, {
-    /** @this {FlashChat} */
-    get() {
-      return this.getAttribute(name) ?? '';
-    },
-    /** @this {FlashChat} @param {string|null} value */
-    set(value) {
-      if (value === null || value === undefined) this.removeAttribute(name);
-      else this.setAttribute(name, value);
-    },
-    configurable: true,
-    enumerable: true,
-  });
+/**
+ * Sets a text that is an attribute, or removes it.
+ * @param {Element} element
+ * @param {string} name
+ * @param {string|null|undefined} value
+ */
+function put(element, name, value) {
+  if (value === null || value === undefined) element.removeAttribute(name);
+  else element.setAttribute(name, value);
 }
 
 /** What a page is given of a turn. @param {Turn} turn */

@@ -3,6 +3,7 @@
 //
 // `all: initial` on the root keeps the page's inherited styles out; what a page may change are the `--flash-chat-*` variables and the parts.
 
+/** @type {string} */
 export const BASE = `
 *, *::before, *::after { box-sizing: border-box; }
 [hidden] { display: none !important; }

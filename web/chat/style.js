@@ -1,5 +1,6 @@
 // How the panel looks. What a page may change are the variables of looks.js and the parts.
 
+/** @type {string} */
 export const PANEL = `
 .header { display: flex; align-items: center; gap: 4px; min-height: 56px; padding: 8px 8px 8px 16px; border-bottom: 1px solid var(--line); }
 .brand { flex: 1; min-width: 0; display: flex; align-items: center; gap: 10px; }
