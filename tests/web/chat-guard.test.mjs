@@ -361,6 +361,42 @@ test('axe finds nothing, in any state, in either theme', async () => {
   });
 });
 
+test('the demo pages, under the policy of the lab, and as axe sees them', async () => {
+  const server = await serve();
+  try {
+    for (const name of ['index', 'plain', 'theme']) {
+      const { page, problems } = await open(browser, `${server.url}embed/${name}.html`);
+      await page.locator('.launcher, .facade').first().waitFor();
+      await page.evaluate(AXE);
+      const found = await page.evaluate(async () => (await window.axe.run(document)).violations.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 120)}`));
+      // The theme is bad on purpose; of its page only the chat counts.
+      assert.deepEqual(name === 'theme' ? found.filter((line) => line.includes('launcher')) : found, [], name);
+      assert.deepEqual(problems, [], name);
+      await page.context().close();
+    }
+  } finally {
+    await server.close();
+  }
+});
+
+test('the form of the demo page moves the chat to another server', async () => {
+  const server = await serve({ policy: null });
+  const { page } = await open(browser, `${server.url}embed/index.html`);
+  try {
+    api.answer = () => ({ text: 'Chào.' });
+    await page.getByLabel('Address').fill(api.url);
+    await page.getByLabel('Language').selectOption('vi');
+    await page.getByRole('button', { name: 'Use it' }).click();
+    const chat = hands(page);
+    await chat.ask('Ở đâu?');
+    assert.equal(await chat.answer(), 'Chào.');
+    assert.match(await chat.at('.footer').innerText(), /stub-1, tại 127/);
+  } finally {
+    await page.context().close();
+    await server.close();
+  }
+});
+
 test('what the page loads before the first click is at most 60 KB, and can be clicked within a second', async () => {
   const seen = await visit(browser, article('<flash-chat></flash-chat>'), { files: LOCAL });
   try {
