@@ -47,13 +47,13 @@ test('under the strictest policy nothing is violated', () =>
     assert.deepEqual(problems(), []);
   }));
 
-test('a policy that forbids the server is named as such, or at least as no answer', () =>
+test('a policy that forbids the server is named as such', () =>
   on(article(tag(), { head: '<script src="count.js"></script>' }), { policy: strict(), files: COUNT_VIOLATIONS }, async ({ page, chat }) => {
     await chat.open();
     await chat.ask('Blocked');
     await chat.at('.trouble').waitFor();
     assert.deepEqual(await page.evaluate(() => window.violations), ['connect-src']);
-    assert.match(await chat.at('.trouble').innerText(), /policy of this page|No answer from/);
+    assert.match(await chat.at('.trouble').innerText(), /policy of this page forbids/);
   }));
 
 const HOSTILE = `* { all: unset !important; color: red !important; font: 3px/0 fantasy !important; display: inline !important; letter-spacing: 9px !important; }

@@ -25,6 +25,7 @@
 // Methods: `load`, `send`, `stop`, `reset`, `export`. Events, bubbling and composed: `ready`, `progress`, `token`, `message`, `error`,
 // `statechange`. Slots: `header`, `avatar`, `empty`. Parts and `--flash-chat-*` variables: README.
 
+import { Attributes } from './attributes.js';
 import { Conversation } from './conversation.js';
 import { BASE, styles } from './looks.js';
 import { hostOf, nameOf } from './source.js';
@@ -34,9 +35,6 @@ import { languageOf, speaker } from './words.js';
 /** @typedef {import('../endpoint.js').Message} Message */
 /** @typedef {import('./conversation.js').Turn} Turn */
 
-// Where there is no browser, importing this must do no harm: there the class is never used.
-const Base = /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? class {});
-
 /** Attributes that say who answers. */
 const SOURCE = ['model', 'endpoint'];
 /** Attributes that change words or shape. */
@@ -44,7 +42,7 @@ const LOOK = ['lang', 'label', 'placeholder', 'inline'];
 /** Accessors that a page may have set before this script came. */
 const EARLY = ['messages', 'suggestions', 'engine'];
 
-export class FlashChat extends Base {
+export class FlashChat extends Attributes {
   static observedAttributes = [...SOURCE, ...LOOK, 'open'];
 
   // A page may have set these before this script came; then they are there already.
@@ -132,7 +130,7 @@ export class FlashChat extends Base {
     this.#shell = new Shell(facts, {
       use: () => {
         if (!this.inline) this.open = true;
-        void this.#engage().then(() => this.focus());
+        void this.#engage().then(() => this.#view?.entered());
       },
       expect: () => void import('./view.js').catch(() => {}),
     });
@@ -320,91 +318,15 @@ export class FlashChat extends Base {
   get usage() {
     return this.#talk.turns.findLast(({ usage }) => usage)?.usage ?? null;
   }
-
-  // The attributes that are texts; `null` where there is none.
-  get model() {
-    return this.getAttribute('model');
-  }
-
-  set model(value) {
-    put(this, 'model', value);
-  }
-
-  get endpoint() {
-    return this.getAttribute('endpoint');
-  }
-
-  set endpoint(value) {
-    put(this, 'endpoint', value);
-  }
-
-  get theme() {
-    return this.getAttribute('theme');
-  }
-
-  set theme(value) {
-    put(this, 'theme', value);
-  }
-
-  get label() {
-    return this.getAttribute('label');
-  }
-
-  set label(value) {
-    put(this, 'label', value);
-  }
-
-  get placeholder() {
-    return this.getAttribute('placeholder');
-  }
-
-  set placeholder(value) {
-    put(this, 'placeholder', value);
-  }
-
-  get system() {
-    return this.getAttribute('system');
-  }
-
-  set system(value) {
-    put(this, 'system', value);
-  }
-
-  get open() {
-    return this.inline || this.hasAttribute('open');
-  }
-
-  set open(isOpen) {
-    this.toggleAttribute('open', isOpen);
-  }
-
-  get inline() {
-    return this.hasAttribute('inline');
-  }
-
-  set inline(isInline) {
-    this.toggleAttribute('inline', isInline);
-  }
-
-  get autoLoad() {
-    return this.hasAttribute('auto-load');
-  }
-
-  set autoLoad(isEarly) {
-    this.toggleAttribute('auto-load', isEarly);
-  }
-}
-
-/**
- * Sets a text that is an attribute, or removes it.
- * @param {Element} element
- * @param {string} name
- * @param {string|null|undefined} value
- */
-function put(element, name, value) {
-  if (value === null || value === undefined) element.removeAttribute(name);
-  else element.setAttribute(name, value);
 }
 
 /** What a page is given of a turn. @param {Turn} turn */
-const shared = ({ role, content, state, finish, usage, error, model }) => ({ role, content, state, finish_reason: finish ?? null, usage: usage ?? null, error: error ?? null, model: model ?? null });
+const shared = ({ role, content, state, finish, usage, error, model }) => ({
+  role,
+  content,
+  state,
+  finish_reason: finish ?? null,
+  usage: usage ?? null,
+  error: error ?? null,
+  model: model ?? null,
+});
