@@ -178,12 +178,12 @@ export class Engine extends EventTarget {
     const agreed = this.plan !== null;
     /** @type {Plan} */
     const plan = await this.#send('plan', { model: new URL(model, location.href).href, memory, keep, build: BUILD, lock });
-    const gb = (/** @type {number} */ bytes) => `${(bytes / 1e9).toFixed(2)} GB`;
+    const size = (/** @type {number} */ bytes) => (bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
     if (!plan.fits) {
-      throw new EngineError('does-not-fit', `${plan.address}: needs ${gb(plan.resident)} of memory, available: ${gb(plan.memory)}`, { reason: 'too-large' });
+      throw new EngineError('does-not-fit', `${plan.address}: needs ${size(plan.resident)} of memory, available: ${size(plan.memory)}`, { reason: 'too-large' });
     }
     if (plan.ask && !agreed && !(await consent?.(plan))) {
-      throw new EngineError('consent', `${plan.address}: ${gb(plan.fetch)} were not agreed to`);
+      throw new EngineError('consent', `${plan.address}: ${size(plan.fetch)} were not agreed to`);
     }
     this.plan = plan;
   }

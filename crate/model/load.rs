@@ -131,12 +131,8 @@ impl Loader<'_> {
         })
     }
 
-    pub(super) async fn backbone(&self, index: usize) -> Result<Backbone> {
-        self.backbone_without(index, false).await
-    }
-
     /// A layer, with or without its routed experts.
-    async fn backbone_without(&self, index: usize, no_experts: bool) -> Result<Backbone> {
+    pub(super) async fn backbone_without(&self, index: usize, no_experts: bool) -> Result<Backbone> {
         let config = &self.checkpoint.config;
         let p = format!("layers.{index}");
         // Experts that come later should not come now.

@@ -26,6 +26,8 @@ pub struct SlotUse {
     pub hits: u64,
     /// Times that it had to be read.
     pub misses: u64,
+    /// Experts that were read before they were asked for.
+    pub early: u64,
     /// Bytes read for them.
     pub bytes: u64,
     /// Seconds that reading took.

@@ -37,8 +37,11 @@ impl Opened {
     pub async fn open(address: String, memory: f64, tell: Function, keep: Option<bool>) -> Result<Opened> {
         console_error_panic_hook::set_once();
         let memory = if memory > 0.0 { memory as u64 } else { MEMORY };
-        let store = if keep == Some(false) { None } else { store(&tell).await };
-        checkpoint_in(&address, memory, store, &tell).await.map(Opened).map_err(problem)
+        let opened = match keep {
+            Some(false) => checkpoint_in(&address, memory, None, &tell).await,
+            _ => checkpoint(&address, memory, &tell).await,
+        };
+        opened.map(Opened).map_err(problem)
     }
 
     /// What it needs, as JSON.

@@ -8,6 +8,7 @@ mod faults;
 mod invariance;
 mod released;
 mod sessions;
+mod slots;
 mod tail;
 mod taps;
 mod transfer;

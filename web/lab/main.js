@@ -5,6 +5,7 @@ import { el } from './dom.js';
 import { adapterView, languageChoice, themeChoice } from './shell/choices.js';
 import { diagramView, toolsView } from './shell/diagram.js';
 import { I18n } from './shell/i18n.js';
+import { addressOf, modelView } from './shell/model.js';
 import { need, pause } from './shell/page.js';
 import { popoverView } from './shell/popover.js';
 import { promptView } from './shell/prompt.js';
@@ -66,11 +67,13 @@ async function begin() {
   const backend = wish === 'gpu' || wish === 'cpu' ? wish : 'auto';
   /** @param {string} [preset] */
   async function start(preset) {
-    if (await session.open({ backend, ...(preset ? { preset } : {}) })) await session.run(prompt.read());
+    const model = addressOf();
+    if (await session.open({ backend, ...(preset ? { preset } : {}), ...(model ? { model } : {}) })) await session.run(prompt.read());
   }
   const again = () => (store.state.live ? (session.request ? session.look({}, true) : session.run(prompt.read())) : start());
 
   adapterView({ ...page, preset: start });
+  modelView({ ...page, open: () => start() });
   bannersView({ ...page, again });
   stripView({ ...page, look });
   stepsView(page);

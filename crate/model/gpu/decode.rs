@@ -64,7 +64,7 @@ impl GpuModel {
         let last = self.last_row(state, 1).await?;
         Draw::new(temperature, seed).write(&self.gpu, &last.draw);
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        layers.encode(&mut encoder);
+        encoder = self.encode_steps(&layers, 0..layers.steps.len(), 1, encoder).await?;
         last.plan.encode(&mut encoder);
         let word = readback::bytes_after(&self.gpu, encoder, &last.chosen).await?;
         state.advance(start + 1);

@@ -10,6 +10,7 @@ mod fault;
 mod record;
 mod rewind;
 mod scratch;
+mod slots;
 mod state;
 mod tail;
 mod trace;
@@ -19,6 +20,7 @@ mod vision;
 mod weights;
 
 pub use draft::Proposal;
+pub use slots::SlotWish;
 pub use state::GpuState;
 pub use trace::{Trace, Traced};
 
@@ -37,6 +39,7 @@ use crate::model::reference::{Output, Prefill};
 use crate::numerics::precision::Precision;
 use crate::weights::Checkpoint;
 use record::Part;
+use slots::GpuSlots;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -76,6 +79,8 @@ pub struct GpuModel {
     pace: Rc<Pace>,
     input: Input,
     pub(super) checkpoint: Arc<Checkpoint>,
+    /// Where routed experts come to if they do not all lie in `layers`.
+    slots: Option<Rc<GpuSlots>>,
 }
 
 /// What pictures need: the learned rows that frame them, which stay on the CPU, and the vision tower.
@@ -97,6 +102,20 @@ impl GpuModel {
         kv: Precision,
         progress: Progress<'_>,
     ) -> Result<Self> {
+        Self::load_slotted(gpu, checkpoint, (numerics, kv), None, progress).await
+    }
+
+    /// [`Self::load`] that leaves the backbone's routed experts where they are, if there are slots for them to come to.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub async fn load_slotted(
+        gpu: Gpu,
+        checkpoint: Arc<Checkpoint>,
+        (numerics, kv): (Precision, Precision),
+        slots: Option<SlotWish>,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
         let context = Context::new(&checkpoint.config, numerics, kv);
         let loader = Loader { checkpoint: &checkpoint, context: &context };
         let config = &checkpoint.config;
@@ -115,10 +134,12 @@ impl GpuModel {
             _ => None,
         };
         let input = Input { marks: input.image_marks.unwrap_or_default(), vision };
+        let slots = slots.map(|wish| GpuSlots::new(&gpu, config, wish)).transpose()?.map(Rc::new);
         let mut layers = Vec::with_capacity(config.n_layers);
         for index in 0..config.n_layers {
             progress(index + 1, parts, &format!("layer {index}"));
-            layers.push(GpuLayer::new(&gpu, index, loader.backbone(index).await?)?);
+            let backbone = loader.backbone_without(index, slots.is_some()).await?;
+            layers.push(GpuLayer::new(&gpu, index, backbone, slots.as_ref().map(|slots| slots.bank(index)))?);
         }
         progress(parts - 1, parts, "head");
         let head = GpuHead::new(&gpu, &loader.vector("norm.weight").await?, &loader.matrix("head").await?)?;
@@ -140,6 +161,7 @@ impl GpuModel {
             pace: Rc::default(),
             input,
             checkpoint,
+            slots,
         })
     }
 
@@ -195,7 +217,8 @@ impl GpuModel {
     pub async fn reload(&self) -> Result<Self> {
         let gpu = self.gpu.reopen().await?;
         let (numerics, kv) = (self.context.numerics, self.context.kv);
-        Self::load(gpu, self.checkpoint.clone(), numerics, kv, &mut |_, _, _| {}).await
+        let slots = self.slots.as_ref().map(|slots| slots.wish.clone());
+        Self::load_slotted(gpu, self.checkpoint.clone(), (numerics, kv), slots, &mut |_, _, _| {}).await
     }
 
     /// Feeds a prompt; returns the logits of the last row, or of all that ran through the decoder.
@@ -297,14 +320,14 @@ impl GpuModel {
         let mut memory = Vec::new();
         for (layer, hash) in &self.hashes {
             let table = format!("layers.{layer}.engram.embed");
-            let (mut rows, mut ids) = (Vec::new(), Vec::new());
-            for p in before..history.len() {
-                for id in hash.rows(&history[(p + 1).saturating_sub(most)..=p]) {
-                    rows.extend(self.checkpoint.table_row(&table, id).await?);
-                    ids.push(id as i64);
-                }
+            let ids: Vec<u64> =
+                (before..history.len()).flat_map(|p| hash.rows(&history[(p + 1).saturating_sub(most)..=p])).collect();
+            self.checkpoint.announce_rows(&table, &ids).await?;
+            let mut rows = Vec::with_capacity(ids.len() * self.config().engram_head_dim);
+            for &id in &ids {
+                rows.extend(self.checkpoint.table_row(&table, id).await?);
             }
-            trace.engram_ids.push((*layer, ids));
+            trace.engram_ids.push((*layer, ids.into_iter().map(|id| id as i64).collect()));
             memory.push((*layer, rows));
         }
         let kept = history.len().min(most - 1 + MOST_ROWS);
@@ -330,8 +353,9 @@ impl GpuModel {
     /// Submits a plan; one of many rows in parts, none of which keeps a slow adapter busy for long. The first few are waited for, to see how
     /// long they take.
     async fn run_paced(&self, plan: &Plan, fault: &Tensor, n: usize) -> Result<()> {
-        if n <= FEW_ROWS {
-            plan.run(&self.gpu);
+        if n <= FEW_ROWS || self.slots.is_some() {
+            let encoder = self.encode_steps(plan, 0..plan.steps.len(), n, self.encoder()).await?;
+            self.gpu.queue.submit([encoder.finish()]);
             return Ok(());
         }
         let (steps, begin) = (plan.steps.len(), pace::now());

@@ -299,6 +299,17 @@ impl<'a> Recorder<'a, '_> {
         hc_expand::record(self.planner, [&s.y, &s.mixes, &s.streams], &s.call, numerics)
     }
 
+    /// With slots: what the next layer's router makes of this layer's input, so that its experts can be on their way.
+    fn guess(&mut self, index: usize) -> Result<()> {
+        let (s, config) = (self.s, self.model.config());
+        let (Some(slots), true) = (&self.model.slots, index + 1 < config.n_layers) else { return Ok(()) };
+        let next = &self.model.layers[index + 1].experts;
+        let [logits, scores, weights, ids] = &slots.early(self.n);
+        linear::record(self.planner, &next.gate, [&s.x, logits], &s.call, 1, Precision::F32)?;
+        let tensors = [logits, &next.bias, &next.bias_vl, &s.image_mask, scores, ids, weights];
+        route::record(self.planner, tensors, &s.call, config.route_scale)
+    }
+
     fn experts(&mut self, index: usize, layer: &GpuLayer) -> Result<()> {
         let (s, numerics) = (self.s, self.numerics());
         let config = self.model.config();
@@ -315,6 +326,7 @@ impl<'a> Recorder<'a, '_> {
             &s.expert_weights,
         ];
         route::record(self.planner, tensors, &s.call, config.route_scale)?;
+        self.guess(index)?;
         self.tap(Tap::RouterScores, index, &s.router_scores);
         self.tap(Tap::ExpertIds, index, &s.expert_ids);
         self.tap(Tap::ExpertWeights, index, &s.expert_weights);
@@ -325,6 +337,16 @@ impl<'a> Recorder<'a, '_> {
         let (codes, scales) = &experts.down;
         let down = |out| [&s.h, codes, scales, shared_down, &s.expert_ids, out];
         let limit = config.swiglu_limit;
+        // Stages of the drafter keep their experts.
+        if let Some(slots) = self.model.slots.as_ref().filter(|_| index < config.n_layers) {
+            let (rows, [up_codes, up_scales]) = (slots.rows(self.n), [&experts.up.0, &experts.up.1]);
+            let up = [x, up_codes, up_scales, shared_up, &slots.places, &s.expert_weights, &s.h];
+            experts_up_many::record(self.planner, up, &s.call, limit, grid)?;
+            let down = [&s.h, codes, scales, shared_down, &slots.places, &rows];
+            experts_down_many::record(self.planner, down, &s.call, numerics)?;
+            let tensors = [&rows, &s.expert_ids, &s.y];
+            return experts_sum::record(self.planner, tensors, &s.call, config.n_routed_experts, numerics);
+        }
         if self.n <= FEW_ROWS {
             experts_up::record(self.planner, up, &s.call, limit, grid)?;
             return experts_down::record(self.planner, down(&s.y), &s.call, numerics);

@@ -143,7 +143,7 @@ impl GpuModel {
             let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
             let mut at = 0;
             for tap in &wanted[first..next] {
-                plan.encode_range(&mut encoder, done..tap.after);
+                encoder = self.encode_steps(plan, done..tap.after, n, encoder).await?;
                 done = tap.after;
                 encoder.copy_buffer_to_buffer(&tap.tensor.buffer, 0, &copies.buffer, at, bytes(&tap.tensor));
                 at += bytes(&tap.tensor);
@@ -164,7 +164,7 @@ impl GpuModel {
             }
         }
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        plan.encode_range(&mut encoder, done..plan.steps.len());
+        encoder = self.encode_steps(plan, done..plan.steps.len(), n, encoder).await?;
         self.gpu.queue.submit([encoder.finish()]);
         Ok(())
     }

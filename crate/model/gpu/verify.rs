@@ -55,7 +55,7 @@ impl GpuModel {
         Call::new(start, 1, 0).write(&self.gpu, &every.call);
         Draw::new(temperature, seed).write(&self.gpu, &every.draw);
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        layers.encode(&mut encoder);
+        encoder = self.encode_steps(&layers, 0..layers.steps.len(), n, encoder).await?;
         head.encode(&mut encoder);
         every.plan.encode(&mut encoder);
         let bytes = readback::bytes_after(&self.gpu, encoder, &every.chosen).await?;

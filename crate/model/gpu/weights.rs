@@ -1,5 +1,6 @@
 //! Weights on their way to the GPU, as they are stored.
 
+use super::slots::Bank;
 use crate::blocks::b3b_compressor as compressor;
 use crate::blocks::b5a_experts::Expert;
 use crate::blocks::b6b_head_dspark::Drafter;
@@ -85,7 +86,7 @@ impl GpuDrafter {
         let stages = std::mem::take(&mut drafter.stages);
         let stage = |(k, layer): (usize, Layer)| {
             let backbone = Backbone { layer, engram: None, compressor: None, indexer: None };
-            GpuLayer::new(gpu, first_index + k, backbone)
+            GpuLayer::new(gpu, first_index + k, backbone, None)
         };
         Ok(GpuDrafter {
             main_proj: GpuMatrix::new(gpu, "main_proj", &drafter.main_proj)?,
@@ -158,7 +159,8 @@ impl GpuCompressor {
 }
 
 impl GpuLayer {
-    pub(super) fn new(gpu: &Gpu, index: usize, backbone: Backbone) -> Result<Self> {
+    /// A layer's weights; its routed experts are those of a bank, if it has one.
+    pub(super) fn new(gpu: &Gpu, index: usize, backbone: Backbone, bank: Option<&Bank>) -> Result<Self> {
         let p = format!("layers.{index}");
         let matrix = |name: &str, m: &Matrix| GpuMatrix::new(gpu, &format!("{p}.{name}"), m);
         let layer = backbone.layer;
@@ -176,7 +178,7 @@ impl GpuLayer {
             wo_a: matrix("wo_a", &Matrix::join_rows(&core.wo_a)?)?,
             wo_b: matrix("wo_b", &core.wo_b)?,
             sink: vector(gpu, "sink", &core.sink)?,
-            experts: experts(gpu, &p, &layer.experts)?,
+            experts: experts(gpu, &p, &layer.experts, bank)?,
             engram: (backbone.engram.as_ref())
                 .map(|(_, weights)| -> Result<GpuEngram> {
                     Ok(GpuEngram {
@@ -198,12 +200,17 @@ impl GpuLayer {
     }
 }
 
-fn experts(gpu: &Gpu, p: &str, weights: &crate::blocks::b5a_experts::Weights) -> Result<GpuExperts> {
+fn experts(
+    gpu: &Gpu,
+    p: &str,
+    weights: &crate::blocks::b5a_experts::Weights,
+    bank: Option<&Bank>,
+) -> Result<GpuExperts> {
     let matrix = |name: &str, m: &Matrix| GpuMatrix::new(gpu, &format!("{p}.{name}"), m);
-    let first = &weights.experts[0];
-    let (n, inter, dim) = (weights.experts.len(), first.w1.rows(), first.w1.cols());
-    let up = fp4_of(gpu, &format!("{p} experts up"), &weights.experts, |e| vec![&e.w1, &e.w3], [n, 2 * inter, dim])?;
-    let down = fp4_of(gpu, &format!("{p} experts down"), &weights.experts, |e| vec![&e.w2], [n, dim, inter])?;
+    let Bank { up, down } = match bank {
+        Some(bank) => bank.clone(),
+        None => all_experts(gpu, p, &weights.experts)?,
+    };
     Ok(GpuExperts {
         up,
         down,
@@ -214,6 +221,16 @@ fn experts(gpu: &Gpu, p: &str, weights: &crate::blocks::b5a_experts::Weights) ->
             shared(gpu, &format!("{p}.shared w1 over w3"), &joined(&weights.shared.w1, &weights.shared.w3)?)?,
             shared(gpu, &format!("{p}.shared w2"), &weights.shared.w2)?,
         ],
+    })
+}
+
+/// All routed experts of a layer.
+fn all_experts(gpu: &Gpu, p: &str, experts: &[Expert]) -> Result<Bank> {
+    let Some(first) = experts.first() else { return Err(Error::tensor(format!("{p}.ffn.experts"), "missing")) };
+    let (n, inter, dim) = (experts.len(), first.w1.rows(), first.w1.cols());
+    Ok(Bank {
+        up: fp4_of(gpu, &format!("{p} experts up"), experts, |e| vec![&e.w1, &e.w3], [n, 2 * inter, dim])?,
+        down: fp4_of(gpu, &format!("{p} experts down"), experts, |e| vec![&e.w2], [n, dim, inter])?,
     })
 }
 

@@ -10,20 +10,23 @@ export const EMPTY = { 'empty.html': { status: 200, type: 'text/html', body: '<!
 export const native = (...args) => JSON.parse(execFileSync(PROGRAM, args, { encoding: 'utf8', maxBuffer: 1e8, stdio: ['ignore', 'pipe', 'ignore'] }));
 
 /** The greedy ids of the native program, with f32 caches. */
-export const nativeIds = (text, count) =>
-  native('generate', '--prompt', text, '--max-tokens', `${count}`, '--greedy', '--json', '--backend', 'cpu', '--numerics', 'f32', '--kv', 'f32').ids;
+export const nativeIds = (text, count, ...more) =>
+  native('generate', ...more, '--prompt', text, '--max-tokens', `${count}`, '--greedy', '--json', '--backend', 'cpu', '--numerics', 'f32', '--kv', 'f32').ids;
 
 /** A page with an engine as `window.engine`, its events in `window.heard`. */
-export async function engine(browser, server, backend) {
+export async function engine(browser, server, backend, more = {}) {
   const { page, problems } = await open(browser, `${server.url}empty.html`);
   page.setDefaultTimeout(180_000);
-  const info = await page.evaluate(async (backend) => {
+  const info = await page.evaluate(async ({ backend, more }) => {
     const { Engine } = await import(new URL('engine.js', location.href).href);
-    window.engine = await Engine.open({ backend });
     window.heard = [];
+    window.notices = [];
+    window.progress = [];
+    const onprogress = (progress) => window.progress.push(progress);
+    window.engine = await Engine.open({ backend, ...more, consent: () => true, onprogress, onnotice: ({ what }) => window.notices.push(what) });
     for (const name of ['lost', 'recovered', 'died']) window.engine.addEventListener(name, () => window.heard.push(name));
     return window.engine.info;
-  }, backend);
+  }, { backend, more });
   return { page, problems, info };
 }
 

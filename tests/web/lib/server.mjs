@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { extname, join, normalize, sep } from 'node:path';
+import { answer } from './models.mjs';
 import { DIST } from './paths.mjs';
 
 /** The strictest policy under which the page must work. */
@@ -30,15 +31,18 @@ const TYPES = {
  * @param {Record<string, string>} [options.headers] more headers of every answer
  * @param {Record<string, { status?: number, type?: string, body?: string | Buffer, delay?: number }>} [options.faults]
  *   by path from the base, such as `flash890_bg.wasm`: what is answered instead, and after how many milliseconds
+ * @param {Record<string, object>} [options.models] by path from the base, such as `tiny/`: checkpoints, as ./models.mjs makes them
  * @returns {Promise<{ url: string, requests: string[], faults: object, close: () => Promise<void> }>} `requests` are the
  *   paths asked for so far; `faults` may be changed while the server runs
  */
-export async function serve({ dist = DIST, base = '/', policy = STRICT, headers: more = {}, faults = {} } = {}) {
+export async function serve({ dist = DIST, base = '/', policy = STRICT, headers: more = {}, faults = {}, models = {} } = {}) {
   const requests = [];
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
     requests.push(path);
     const name = path.startsWith(base) ? path.slice(base.length) || 'index.html' : null;
+    const place = Object.keys(models).find((place) => name?.startsWith(place));
+    if (place) return void (await answer(models[place], name.slice(place.length), request, response));
     const fault = (name !== null && faults[name]) || {};
     if (fault.delay) await new Promise((done) => setTimeout(done, fault.delay));
     const { status, type, body } = { ...(await file(dist, name)), ...fault };

@@ -9,12 +9,25 @@ import { nearest, tokenOf } from './state.js';
 /** @typedef {import('./state.js').Recorded} Recorded */
 
 /** Kinds of an EngineError; the page has a sentence and a next step for each. */
-const KINDS = ['usage', 'prompt', 'picture', 'integrity', 'gpu', 'does-not-fit', 'io', 'internal', 'worker', 'csp', 'network'];
+const KINDS = ['usage', 'prompt', 'picture', 'integrity', 'gpu', 'does-not-fit', 'io', 'internal', 'worker', 'csp', 'network', 'consent'];
 
 /** @param {unknown} error @returns {Problem} */
 export function problemOf(error) {
-  const { kind, message } = /** @type {{ kind?: string, message?: string }} */ (error ?? {});
-  return { kind: kind && KINDS.includes(kind) ? kind : 'internal', message: message ?? String(error) };
+  const { kind, message, reason } = /** @type {{ kind?: string, message?: string, reason?: string }} */ (error ?? {});
+  return { kind: kind && KINDS.includes(kind) ? kind : 'internal', message: message ?? String(error), ...(reason ? { reason } : {}) };
+}
+
+/** Bytes a second over the last few seconds. @returns {(done: number) => number} */
+function meter() {
+  /** @type {[number, number][]} */
+  const seen = [];
+  return (done) => {
+    const now = performance.now();
+    seen.push([now, done]);
+    while (seen.length > 2 && now - seen[0][0] > 3000) seen.shift();
+    const [begin, first] = seen[0];
+    return now > begin ? (1000 * (done - first)) / (now - begin) : 0;
+  };
 }
 
 /** The one conversation with the engine. */
@@ -59,20 +72,26 @@ export class Session {
 
   /**
    * Opens the engine. The page stays usable with the recording while this takes its time, and when it fails.
-   * @param {{ backend: 'auto'|'gpu'|'cpu', preset?: string }} options
+   * @param {{ backend: 'auto'|'gpu'|'cpu', preset?: string, model?: string }} options
    */
   async open(options) {
     const before = this.engine;
     this.engine = null;
     before?.close();
-    this.#store.set({ live: false, problem: null, busy: { key: 'busy.open', stage: null, done: 0, total: 0 } });
+    this.#store.state.asked?.answer(false);
+    this.#request = null;
+    this.#store.set({ live: false, problem: null, notice: null, busy: { key: 'busy.open', stage: null, done: 0, total: 0 } });
     try {
       const { Engine } = await import('../../engine.js');
-      const onprogress = (/** @type {{ stage: string, done: number, total: number }} */ progress) => {
+      const rate = meter();
+      const onprogress = (/** @type {import('../../engine.js').Progress} */ progress) => {
         const { busy } = this.#store.state;
-        if (busy) this.#store.set({ busy: { ...busy, ...progress } });
+        if (busy) this.#store.set({ busy: { ...busy, part: '', ...progress, rate: progress.stage === 'bytes' ? rate(progress.done) : 0 } });
       };
-      const engine = await Engine.open(/** @type {any} */ ({ ...options, onprogress }));
+      const onnotice = (/** @type {import('../../engine.js').Notice} */ notice) => this.#store.set({ notice });
+      const consent = (/** @type {import('../../engine.js').Plan} */ plan) => this.#consent(plan);
+      const engine = await Engine.open(/** @type {any} */ ({ ...options, onprogress, onnotice, consent }));
+      this.#weigh(engine);
       engine.addEventListener('lost', (event) => {
         const detail = /** @type {CustomEvent} */ (event).detail;
         this.#store.set({ lost: detail?.message ?? '', news: null });
@@ -94,6 +113,28 @@ export class Session {
       this.#store.set({ busy: null, problem: problemOf(error) });
       return false;
     }
+  }
+
+  /** Waits for the reader's word about a checkpoint. @param {import('../../engine.js').Plan} plan @returns {Promise<boolean>} */
+  #consent(plan) {
+    return new Promise((resolve) => {
+      const answer = (/** @type {boolean} */ yes) => {
+        this.#store.set({ asked: null });
+        resolve(yes);
+      };
+      this.#store.set({ asked: { plan, answer } });
+    });
+  }
+
+  /** How much the browser keeps. @param {Engine} engine */
+  async #weigh(engine) {
+    this.#store.set({ stored: await engine.stored().catch(() => 0) });
+  }
+
+  /** Removes what the browser keeps of checkpoints; the open one goes on. */
+  async clearStored() {
+    const left = await this.ask('busy.clear', (engine) => engine.clearStored());
+    if (left !== null) this.#store.set({ stored: left });
   }
 
   /**

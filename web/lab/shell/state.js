@@ -7,8 +7,9 @@ import { pause } from './page.js';
 /** @typedef {import('../../engine.js').Chapter} Chapter */
 /** @typedef {import('../../engine.js').Step} Step */
 /** @typedef {import('../../engine.js').Picture} Picture */
-/** @typedef {{ kind: string, message: string }} Problem */
-/** @typedef {{ key: string, stage: string|null, done: number, total: number }} Busy */
+/** @typedef {{ kind: string, message: string, reason?: string }} Problem */
+/** `rate` is in bytes a second. @typedef {{ key: string, stage: string|null, done: number, total: number, part?: string, rate?: number }} Busy */
+/** @typedef {{ plan: import('../../engine.js').Plan, answer: (yes: boolean) => void }} Asked */
 /** @typedef {{ token: number, layer: number, lab: Lab }} Recorded */
 /**
  * @typedef {object} State
@@ -28,6 +29,9 @@ import { pause } from './page.js';
  * @property {Problem|null} problem
  * @property {string|null} lost        why the device was lost, until it is back
  * @property {'recovered'|null} news
+ * @property {Asked|null} asked       a checkpoint that waits for the reader's word
+ * @property {import('../../engine.js').Notice|null} notice  why something is not kept
+ * @property {number} stored           bytes that the browser keeps of checkpoints
  * @property {number|null} elapsed     milliseconds of the last run or report
  * @property {string|null} focus       focus group of the diagram
  * @property {boolean} overlay
@@ -40,7 +44,7 @@ const SLICE = 16;
 /** @returns {State} */
 const start = () => ({
   info: null, lab: null, source: 'recorded', live: false, recorded: [], token: null, layer: 20, block: '1A', steps: [], made: null, playing: false,
-  stopping: false, busy: null, problem: null, lost: null, news: null, elapsed: null, focus: null, overlay: true, holding: [],
+  stopping: false, busy: null, problem: null, lost: null, news: null, asked: null, notice: null, stored: 0, elapsed: null, focus: null, overlay: true, holding: [],
 });
 
 /** State with subscribers; changes of one task reach them together. */

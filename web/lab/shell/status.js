@@ -1,7 +1,8 @@
 // The status line: what happens now, what it took, the bytes of the KV cache. And the banners above: backend, recording, trouble with a next step.
 
 import { el, grouped, num } from '../dom.js';
-import { need } from './page.js';
+import { question } from './model.js';
+import { bytes, need } from './page.js';
 import { chapterOf } from './state.js';
 
 /** @typedef {import('./state.js').Store} Store */
@@ -25,11 +26,19 @@ export function statusView({ store, i18n }) {
   const { t } = i18n;
   const [now, figures, bar] = [need('now'), need('figures'), need('bar')];
 
+  /** What is fetched, how much of it is here, and how quickly it comes. @param {import('./state.js').Busy} busy */
+  function fetching({ part = '', done, total, rate = 0 }) {
+    const layer = /^layer (\d+)$/.exec(part);
+    const name = layer ? t('part.layer', { layer: layer[1] }) : i18n.has(`part.${part}`) ? t(`part.${part}`) : part;
+    return t('stage.bytes', { part: name, done: bytes(done), total: bytes(total), percent: total > 0 ? Math.floor((100 * done) / total) : 0, rate: bytes(rate) });
+  }
+
   /** @param {State} state */
   function sentence(state) {
     const { busy } = state;
     if (state.lost !== null) return t('now.lost');
     if (busy) {
+      if (busy.stage === 'bytes') return `${t(busy.key)} · ${fetching(busy)}`;
       const stage = busy.stage ? (i18n.has(`stage.${busy.stage}`) ? t(`stage.${busy.stage}`) : busy.stage) : '';
       const part = busy.total > 0 ? ` ${Math.round((100 * busy.done) / busy.total)} %` : '';
       return `${t(busy.key)}${stage ? ` · ${stage}${part}` : ''}`;
@@ -80,19 +89,22 @@ export function bannersView({ store, i18n, again }) {
   /** @param {'warn'|'bad'} tone @param {string} title @param {string} text @param {...(Node|null)} more */
   const banner = (tone, title, text, ...more) => el('div', { class: `banner ${tone}`, role: tone === 'bad' ? 'alert' : null }, el('b', {}, title), el('p', {}, text), ...more);
 
-  store.show(['problem', 'lost', 'news', 'info', 'live', 'busy'], (state) => {
+  store.show(['problem', 'lost', 'news', 'info', 'live', 'busy', 'asked', 'notice'], (state) => {
     const items = [];
+    if (state.asked) items.push(question(state.asked, i18n));
     if (state.lost !== null) items.push(banner('warn', t('banner.lost'), t('banner.lostText'), details(state.lost)));
     else if (state.problem) {
-      const { kind, message } = state.problem;
+      const { kind, message, reason } = state.problem;
+      const name = reason && i18n.has(`error.${reason}`) ? reason : kind;
       const retry = el('button', { type: 'button', onclick: again }, t('banner.again'));
-      const next = `${t(`error.${kind}.next`)}${state.live || !state.lab ? '' : ` ${t('banner.recordingStays')}`}`;
-      const notice = banner('bad', t(`error.${kind}`), next, retry, details(`${kind}: ${message}`));
+      const next = `${t(`error.${name}.next`)}${state.live || !state.lab ? '' : ` ${t('banner.recordingStays')}`}`;
+      const notice = banner('bad', t(`error.${name}`), next, retry, details(`${kind}: ${message}`));
       if (!state.live) notice.dataset.ready = 'failed';
       items.push(notice);
     }
     if (state.live && state.info?.backend === 'cpu') items.push(banner('warn', t('banner.cpu'), pick(state.info.reason)));
-    const key = JSON.stringify([i18n.lang, state.lost, state.problem, state.live, state.info?.backend, state.info?.reason]);
+    if (state.notice) items.push(banner('warn', t('notice.title'), t(`notice.${state.notice.what}`), details(state.notice.message)));
+    const key = JSON.stringify([i18n.lang, state.asked?.plan, state.notice, state.lost, state.problem, state.live, state.info?.backend, state.info?.reason]);
     if (key === host.dataset.key) return;
     host.dataset.key = key;
     host.replaceChildren(...items);
