@@ -3,7 +3,7 @@
 
 import { EngineError } from './errors.js';
 import { events } from './endpoint/sse.js';
-import { cut, notStarted, refused, reported, wrongType } from './endpoint/trouble.js';
+import { cut, notStarted, policy, refused, reported, wrongType } from './endpoint/trouble.js';
 
 /** @typedef {import('./completions.js').Part} Part */
 /** @typedef {import('./completions.js').Message} Message */
@@ -102,12 +102,15 @@ export class Endpoint {
     const url = new URL(path, this.#base);
     url.search = this.#base.search;
     const headers = { ...(body ? { 'Content-Type': 'application/json' } : {}), ...this.#headers };
+    const { end, refusal } = policy(url);
     let response;
     try {
       response = await fetch(url, { method, body, headers, signal });
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
-      throw notStarted(url, error);
+      throw notStarted(url, error, await refusal());
+    } finally {
+      end();
     }
     if (!response.ok) throw await refused(response);
     return response;

@@ -34,6 +34,17 @@ test('nano answers in a page under the strict policy, in Vietnamese and about a 
     const second = await page.locator('flash-chat').evaluate((node) => node.usage);
     assert.ok(second.prompt_tokens_details.cached_tokens > 0, 'what was read is not read again');
 
+    await page.locator('flash-chat').evaluate((node) => { node.options = { stop: ['90'], max_tokens: 40 }; });
+    await chat.ask('KV cache tốn bao nhiêu byte mỗi token?');
+    assert.doesNotMatch(await chat.answer(), /90/, 'the stop string ends the answer and is not part of it');
+    await page.locator('flash-chat').evaluate((node) => { node.options = {}; });
+
+    await chat.ask('Kể hết mười khối.');
+    await chat.answers.last().locator('.content').filter({ hasText: /\S/ }).waitFor();
+    await chat.at('.go.stop').click().catch(() => {});
+    await chat.answer();
+    assert.equal(await chat.state(), 'ready');
+
     await chat.at('input[type=file]').setInputFiles({ name: 'picture.png', mimeType: 'image/png', buffer: png(64, 64) });
     await chat.at('.attachment').waitFor();
     await chat.ask('Ảnh này có gì?');

@@ -376,6 +376,7 @@ test('the theme is that of the page unless it says otherwise', async () => {
 test('on a phone: all of the screen, text that iOS does not zoom, room for the keyboard', () =>
   chatting({ context: { viewport: { width: 375, height: 667 }, hasTouch: true, isMobile: true }, head: '' }, async ({ page, chat }) => {
     await chat.at('.launcher').tap();
+    await chat.at('.log:focus').waitFor();
     const box = async () => {
       const { x, y, width, height } = await chat.at('.panel').boundingBox();
       return { x, y, width, height };

@@ -25,6 +25,7 @@
 // Methods: `load`, `send`, `stop`, `reset`, `export`. Events, bubbling and composed: `ready`, `progress`, `token`, `message`, `error`,
 // `statechange`. Slots: `header`, `avatar`, `empty`. Parts and `--flash-chat-*` variables: README.
 
+import { Attributes } from './attributes.js';
 import { Conversation } from './conversation.js';
 import { BASE, styles } from './looks.js';
 import { hostOf, nameOf } from './source.js';
@@ -34,9 +35,6 @@ import { languageOf, speaker } from './words.js';
 /** @typedef {import('../endpoint.js').Message} Message */
 /** @typedef {import('./conversation.js').Turn} Turn */
 
-// Where there is no browser, importing this must do no harm: there the class is never used.
-const Base = /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? class {});
-
 /** Attributes that say who answers. */
 const SOURCE = ['model', 'endpoint'];
 /** Attributes that change words or shape. */
@@ -44,7 +42,7 @@ const LOOK = ['lang', 'label', 'placeholder', 'inline'];
 /** Accessors that a page may have set before this script came. */
 const EARLY = ['messages', 'suggestions', 'engine'];
 
-export class FlashChat extends Base {
+export class FlashChat extends Attributes {
   static observedAttributes = [...SOURCE, ...LOOK, 'open'];
 
   // A page may have set these before this script came; then they are there already.
@@ -132,7 +130,7 @@ export class FlashChat extends Base {
     this.#shell = new Shell(facts, {
       use: () => {
         if (!this.inline) this.open = true;
-        void this.#engage().then(() => this.focus());
+        void this.#engage().then(() => this.#view?.entered());
       },
       expect: () => void import('./view.js').catch(() => {}),
     });
@@ -320,48 +318,15 @@ export class FlashChat extends Base {
   get usage() {
     return this.#talk.turns.findLast(({ usage }) => usage)?.usage ?? null;
   }
-
-  get open() {
-    return this.inline || this.hasAttribute('open');
-  }
-
-  set open(isOpen) {
-    this.toggleAttribute('open', isOpen);
-  }
-
-  get inline() {
-    return this.hasAttribute('inline');
-  }
-
-  set inline(isInline) {
-    this.toggleAttribute('inline', isInline);
-  }
-
-  get autoLoad() {
-    return this.hasAttribute('auto-load');
-  }
-
-  set autoLoad(isEarly) {
-    this.toggleAttribute('auto-load', isEarly);
-  }
-}
-
-// The attributes that are texts, as properties of the same name.
-for (const name of ['model', 'endpoint', 'theme', 'label', 'placeholder', 'system']) {
-  Object.defineProperty(FlashChat.prototype, name, {
-    /** @this {FlashChat} */
-    get() {
-      return this.getAttribute(name) ?? '';
-    },
-    /** @this {FlashChat} @param {string|null} value */
-    set(value) {
-      if (value === null || value === undefined) this.removeAttribute(name);
-      else this.setAttribute(name, value);
-    },
-    configurable: true,
-    enumerable: true,
-  });
 }
 
 /** What a page is given of a turn. @param {Turn} turn */
-const shared = ({ role, content, state, finish, usage, error, model }) => ({ role, content, state, finish_reason: finish ?? null, usage: usage ?? null, error: error ?? null, model: model ?? null });
+const shared = ({ role, content, state, finish, usage, error, model }) => ({
+  role,
+  content,
+  state,
+  finish_reason: finish ?? null,
+  usage: usage ?? null,
+  error: error ?? null,
+  model: model ?? null,
+});

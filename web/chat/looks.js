@@ -3,6 +3,7 @@
 //
 // `all: initial` on the root keeps the page's inherited styles out; what a page may change are the `--flash-chat-*` variables and the parts.
 
+/** @type {string} */
 export const BASE = `
 *, *::before, *::after { box-sizing: border-box; }
 [hidden] { display: none !important; }
@@ -55,7 +56,10 @@ export const BASE = `
 button { font: inherit; color: inherit; margin: 0; cursor: pointer; touch-action: manipulation; -webkit-tap-highlight-color: transparent; }
 button:disabled { cursor: default; opacity: 0.4; }
 :focus-visible { outline: 2px solid var(--focus); outline-offset: 2px; }
-svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round; flex: none; display: block; }
+svg {
+  width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round; flex: none;
+  display: block;
+}
 .sr { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 
 .launcher {
@@ -73,13 +77,17 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
 .facade { justify-content: space-between; gap: 16px; padding: 28px 16px 16px; }
 .greeting { margin: auto 0; }
 .greeting p { margin: 0; font-size: 19px; line-height: 1.35; font-weight: 600; letter-spacing: -0.01em; text-wrap: balance; }
-.field { display: flex; align-items: center; justify-content: space-between; min-height: 50px; padding: 4px 14px 4px 18px; border: 1px solid var(--edge); border-radius: 16px; background: var(--ground); color: var(--muted); font-size: 16px; text-align: start; cursor: text; }
+.field {
+  display: flex; align-items: center; justify-content: space-between; min-height: 50px; padding: 4px 14px 4px 18px; border: 1px solid
+  var(--edge); border-radius: 16px; background: var(--ground); color: var(--muted); font-size: 16px; text-align: start; cursor: text;
+}
 .lost { margin: 0 0 10px; padding: 10px 14px; border-radius: 12px; background: var(--bad-soft); color: var(--text); max-width: 320px; }
 
 @media (max-width: 560px) {
   .root.over.open { inset: 0; top: var(--view-top, 0); bottom: auto; width: 100%; height: var(--view-height, 100dvh); }
   .root.over .panel { width: 100%; height: 100%; max-width: none; max-height: none; border: 0; border-radius: 0; }
 }
+@media print { .root.over { display: none; } }
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation: none !important; transition: none !important; scroll-behavior: auto !important; }
 }

@@ -21,7 +21,7 @@ const SCHEMES = ['http:', 'https:', 'mailto:'];
 
 /** Elements by the token that opens them. What is not here becomes text. @type {Record<string, keyof HTMLElementTagNameMap>} */
 const ELEMENTS = {
-  paragraph: 'p', blockquote: 'blockquote', bullet_list: 'ul', ordered_list: 'ol', list_item: 'li', strong: 'strong', em: 'em', s: 'del',
+  paragraph: 'p', bullet_list: 'ul', ordered_list: 'ol', list_item: 'li', strong: 'strong', em: 'em', s: 'del',
   table: 'table', thead: 'thead', tbody: 'tbody', tr: 'tr', th: 'th', td: 'td',
 };
 
@@ -125,7 +125,7 @@ class Builder {
   #all(tokens) {
     for (let at = 0; at < tokens.length; at += 1) {
       const token = /** @type {Token} */ (tokens[at]);
-      if (token.type === 'tr_open' && this.#isFull()) {
+      if (token.type === 'tr_open' && !this.#takesRow()) {
         while (tokens[at]?.type !== 'tr_close') at += 1;
       } else if (token.nesting > 0) this.#begin(token);
       else if (token.nesting < 0) this.#end(token);
@@ -133,12 +133,12 @@ class Builder {
     }
   }
 
-  /** Whether the table has no room for one more row. */
-  #isFull() {
+  /** Counts one more row of the table; whether there is still room for it. */
+  #takesRow() {
     this.#rows += 1;
-    const isFull = this.#rows > MAX_ROWS || this.#left < 0;
-    if (isFull) this.#missing += 1;
-    return isFull;
+    const hasRoom = this.#rows <= MAX_ROWS && this.#left >= 0;
+    if (!hasRoom) this.#missing += 1;
+    return hasRoom;
   }
 
   /** Adds to the element that is open. @param {Node|string} node */
@@ -201,9 +201,13 @@ class Builder {
 /** The element that a token opens; `null` when it is none of those that an answer may have. @param {Token} token */
 function element(token) {
   const kind = token.type.replace(/_open$/, '');
-  if (kind === 'heading') return el('p', { class: `h ${token.tag === 'h1' ? 'h1' : token.tag === 'h2' ? 'h2' : 'h3'}`, role: 'heading', 'aria-level': 3, part: 'heading' });
+  if (kind === 'heading') {
+    const size = token.tag === 'h1' || token.tag === 'h2' ? token.tag : 'h3';
+    return el('p', { class: `h ${size}`, role: 'heading', 'aria-level': 3, part: 'heading' });
+  }
   if (kind === 'link') return el('a', linkTo(token.attrGet('href')) ?? {});
   if (kind === 'ordered_list') return el('ol', { start: token.attrGet('start') });
+  if (kind === 'blockquote') return el('blockquote', { part: 'quote' });
   if (kind === 'table') return el('table', { part: 'table' });
   if (kind === 'th' || kind === 'td') {
     const align = token.attrGet('style');

@@ -1,17 +1,30 @@
 // How the panel looks. What a page may change are the variables of looks.js and the parts.
 
+/** @type {string} */
 export const PANEL = `
 .header { display: flex; align-items: center; gap: 4px; min-height: 56px; padding: 8px 8px 8px 16px; border-bottom: 1px solid var(--line); }
 .brand { flex: 1; min-width: 0; display: flex; align-items: center; gap: 10px; }
-.avatar { display: grid; place-items: center; width: 30px; height: 30px; border-radius: 50%; overflow: hidden; background: var(--accent); color: var(--accent-text); flex: none; }
+.avatar {
+  display: grid; place-items: center; width: 30px; height: 30px; border-radius: 50%; overflow: hidden; background: var(--accent); color:
+  var(--accent-text); flex: none;
+}
 .avatar svg { width: 17px; height: 17px; }
 .title { margin: 0; font-size: 15px; font-weight: 650; line-height: 1.3; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.tool { display: grid; place-items: center; width: 40px; height: 40px; padding: 0; border: 0; border-radius: 10px; background: none; color: var(--muted); flex: none; }
+.tool {
+  display: grid; place-items: center; width: 40px; height: 40px; padding: 0; border: 0; border-radius: 10px; background: none; color:
+  var(--muted); flex: none;
+}
 .tool:hover:not(:disabled) { background: var(--sunken); color: var(--text); }
 
 .middle { position: relative; flex: 1; min-height: 0; display: flex; }
-.log { flex: 1; min-width: 0; overflow: auto; overscroll-behavior: contain; padding: 20px max(16px, (100% - 760px) / 2) 8px; outline-offset: -3px; display: flex; flex-direction: column; gap: 16px; scrollbar-width: thin; scrollbar-color: var(--line) transparent; }
-.latest { position: absolute; bottom: 10px; inset-inline-start: calc(50% - 18px); display: grid; place-items: center; width: 36px; height: 36px; padding: 0; border: 1px solid var(--line); border-radius: 50%; background: var(--ground); box-shadow: 0 2px 8px rgb(15 20 25 / 0.16); }
+.log {
+  flex: 1; min-width: 0; overflow: auto; overscroll-behavior: contain; padding: 20px max(16px, (100% - 760px) / 2) 8px; outline-offset:
+  -3px; display: flex; flex-direction: column; gap: 16px; scrollbar-width: thin; scrollbar-color: var(--line) transparent;
+}
+.latest {
+  position: absolute; bottom: 10px; inset-inline-start: calc(50% - 18px); display: grid; place-items: center; width: 36px; height: 36px;
+  padding: 0; border: 1px solid var(--line); border-radius: 50%; background: var(--ground); box-shadow: 0 2px 8px rgb(15 20 25 / 0.16);
+}
 .empty { margin: auto 0; padding: 8px 0 16px; }
 .empty p { margin: 0; font-size: 19px; line-height: 1.35; font-weight: 600; letter-spacing: -0.01em; text-wrap: balance; }
 .suggestions { display: flex; flex-direction: column; gap: 8px; align-items: flex-start; margin-top: 18px; }
@@ -21,7 +34,9 @@ export const PANEL = `
 .message { min-width: 0; overflow-wrap: anywhere; }
 .user { display: flex; flex-direction: column; align-items: flex-end; }
 .user .said { display: flex; flex-direction: row-reverse; align-items: flex-end; gap: 4px; max-width: 100%; }
-.user .bubble { min-width: 0; max-width: 82%; padding: 9px 14px; border-radius: 16px 16px 4px 16px; background: var(--sunken); white-space: pre-wrap; }
+.user .bubble {
+  min-width: 0; max-width: 82%; padding: 9px 14px; border-radius: 16px 16px 4px 16px; background: var(--sunken); white-space: pre-wrap;
+}
 .pictures { display: flex; flex-wrap: wrap; gap: 6px; justify-content: flex-end; margin-bottom: 6px; }
 .thumb { display: block; width: 96px; height: 96px; border-radius: 12px; border: 1px solid var(--line); background: var(--sunken); }
 .actions { display: flex; gap: 2px; min-height: 32px; margin-top: 2px; color: var(--muted); }
@@ -43,11 +58,17 @@ export const PANEL = `
 @keyframes pulse { 0%, 70%, 100% { opacity: 0.25; } 35% { opacity: 1; } }
 
 .edit { width: 100%; display: flex; flex-direction: column; gap: 8px; }
-.edit textarea { width: 100%; min-height: 64px; padding: 9px 13px; border: 1px solid var(--edge); border-radius: 12px; background: var(--ground); color: var(--text); font: inherit; font-size: 16px; resize: vertical; }
+.edit textarea {
+  width: 100%; min-height: 64px; padding: 9px 13px; border: 1px solid var(--edge); border-radius: 12px; background: var(--ground); color:
+  var(--text); font: inherit; font-size: 16px; resize: vertical;
+}
 .row { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
 .edit .row { justify-content: flex-end; }
 .edit .note { flex: 1; min-width: 10em; margin: 0; }
-.button { min-height: 36px; padding: 5px 14px; border: 1px solid var(--edge); border-radius: 10px; background: none; font-size: 14px; font-weight: 550; }
+.button {
+  min-height: 36px; padding: 5px 14px; border: 1px solid var(--edge); border-radius: 10px; background: none; font-size: 14px; font-weight:
+  550;
+}
 .button:hover { background: var(--sunken); }
 .button.primary { border-color: var(--accent); background: var(--accent); color: var(--accent-text); }
 .button.primary:hover { filter: brightness(1.15); }
@@ -70,12 +91,17 @@ export const PANEL = `
 .content hr { border: 0; border-top: 1px solid var(--line); margin: 14px 0; }
 .content code { font: 0.88em/1.5 var(--mono); background: var(--sunken); border-radius: 5px; padding: 1px 5px; }
 .content .code { border: 1px solid var(--line); border-radius: 10px; overflow: hidden; }
-.content .code > div { display: flex; align-items: center; justify-content: space-between; min-height: 34px; padding-inline: 12px 3px; border-bottom: 1px solid var(--line); background: var(--sunken); color: var(--muted); font: 12px var(--mono); }
+.content .code > div {
+  display: flex; align-items: center; justify-content: space-between; min-height: 34px; padding-inline: 12px 3px; border-bottom: 1px solid
+  var(--line); background: var(--sunken); color: var(--muted); font: 12px var(--mono);
+}
 .content pre { margin: 0; padding: 10px 12px; overflow: auto; max-height: 420px; }
 .content pre code { display: block; padding: 0; background: none; border-radius: 0; font-size: 13px; white-space: pre; overflow-wrap: normal; }
 .content .scroll { overflow: auto; max-height: 420px; border: 1px solid var(--line); border-radius: 10px; }
 .content table { border-collapse: collapse; font-size: 14px; min-width: 100%; overflow-wrap: normal; }
-.content th, .content td { padding: 6px 12px; border-bottom: 1px solid var(--line); text-align: start; vertical-align: top; min-width: 4em; max-width: 24em; }
+.content th, .content td {
+  padding: 6px 12px; border-bottom: 1px solid var(--line); text-align: start; vertical-align: top; min-width: 4em; max-width: 24em;
+}
 .content tr:last-child td { border-bottom: 0; }
 .content th { font-weight: 600; background: var(--sunken); }
 .content .centre { text-align: center; }
@@ -99,24 +125,43 @@ export const PANEL = `
 .composer { margin: 0 max(12px, (100% - 768px) / 2); border: 1px solid var(--edge); border-radius: 16px; background: var(--ground); }
 .composer:focus-within { border-color: var(--focus); box-shadow: 0 0 0 1px var(--focus); }
 .line { display: flex; align-items: flex-end; padding: 4px; }
-.input { flex: 1; min-width: 0; max-height: 152px; margin: 0; padding: 8px 6px; border: 0; background: none; color: var(--text); font: inherit; font-size: 16px; line-height: 24px; resize: none; outline: none; overflow-y: auto; field-sizing: content; }
+.input {
+  flex: 1; min-width: 0; max-height: 152px; margin: 0; padding: 8px 6px; border: 0; background: none; color: var(--text); font: inherit;
+  font-size: 16px; line-height: 24px; resize: none; outline: none; overflow-y: auto; field-sizing: content;
+}
 .input::placeholder { color: var(--muted); opacity: 1; }
-.go { display: grid; place-items: center; width: 40px; height: 40px; padding: 0; border: 0; border-radius: 12px; background: var(--accent); color: var(--accent-text); flex: none; }
+.go {
+  display: grid; place-items: center; width: 40px; height: 40px; padding: 0; border: 0; border-radius: 12px; background: var(--accent);
+  color: var(--accent-text); flex: none;
+}
 .go:hover:not(:disabled) { filter: brightness(1.15); }
 .go:disabled { background: var(--sunken); color: var(--muted); opacity: 1; }
 .go.stop svg { fill: currentColor; }
 .attachments { display: flex; flex-wrap: wrap; gap: 8px; padding: 10px 10px 4px; }
 .attachment { position: relative; }
 .attachment canvas { display: block; width: 56px; height: 56px; border-radius: 10px; border: 1px solid var(--line); }
-.detach { position: absolute; top: -8px; inset-inline-end: -8px; display: grid; place-items: center; width: 24px; height: 24px; padding: 0; border: 2px solid var(--ground); border-radius: 50%; background: var(--text); color: var(--ground); }
+.detach {
+  position: absolute; top: -8px; inset-inline-end: -8px; display: grid; place-items: center; width: 24px; height: 24px; padding: 0; border:
+  2px solid var(--ground); border-radius: 50%; background: var(--text); color: var(--ground);
+}
 .detach svg { width: 12px; height: 12px; stroke-width: 2.4; }
 .refusal { margin: 0; padding: 8px 14px 4px; color: var(--bad); font-size: 13.5px; }
-.dropping { position: absolute; inset: 8px; z-index: 2; display: grid; place-items: center; border: 2px dashed var(--edge); border-radius: 12px; background: var(--ground); font-weight: 600; opacity: 0.94; pointer-events: none; }
+.dropping {
+  position: absolute; inset: 8px; z-index: 2; display: grid; place-items: center; border: 2px dashed var(--edge); border-radius: 12px;
+  background: var(--ground); font-weight: 600; opacity: 0.94; pointer-events: none;
+}
 
-.footer { display: flex; flex-wrap: wrap; justify-content: center; align-items: center; gap: 0 10px; margin: 0; padding: 4px 12px 6px; min-height: 34px; color: var(--muted); font-size: 12.5px; text-align: center; }
+.footer {
+  display: flex; flex-wrap: wrap; justify-content: center; align-items: center; gap: 0 10px; margin: 0; padding: 4px 12px 6px; min-height:
+  34px; color: var(--muted); font-size: 12.5px; text-align: center;
+}
 .footer .who { overflow-wrap: anywhere; }
 .footer button { min-height: 26px; padding: 0 2px; border: 0; background: none; text-decoration: underline; text-underline-offset: 2px; }
-.about { position: absolute; inset: auto max(12px, (100% - 768px) / 2) 12px; z-index: 1; max-height: calc(100% - 24px); overflow: auto; padding: 16px; border: 1px solid var(--line); border-radius: 12px; background: var(--ground); box-shadow: 0 8px 28px rgb(15 20 25 / 0.2); font-size: 14px; }
+.about {
+  position: absolute; inset: auto max(12px, (100% - 768px) / 2) 12px; z-index: 1; max-height: calc(100% - 24px); overflow: auto; padding:
+  16px; border: 1px solid var(--line); border-radius: 12px; background: var(--ground); box-shadow: 0 8px 28px rgb(15 20 25 / 0.2);
+  font-size: 14px;
+}
 .about p { margin: 0 0 10px; }
 .about .name { font-weight: 650; font-size: 15px; }
 `;

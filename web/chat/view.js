@@ -41,7 +41,9 @@ export class View {
   #actions;
   /** @type {Map<number, TurnView>} */
   #turns = new Map();
+  /** Whether the reader is at the end and wants to stay there, and where the end was. */
   #isPinned = true;
+  #top = 0;
   #frame = 0;
   #wait = 0;
   /** @type {typeof import('./markdown.js').Markdown|null} */
@@ -114,7 +116,7 @@ export class View {
 
   #listen() {
     this.#log.addEventListener('scroll', () => {
-      this.#isPinned = this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < NEAR;
+      this.#isPinned = this.#toGo() < NEAR;
       this.#latest.hidden = this.#isPinned;
     });
     this.element.addEventListener('keydown', (event) => {
@@ -167,6 +169,13 @@ export class View {
     this.#flush();
   }
 
+  /** The reader has opened the panel. Where the keyboard covers half of the screen, it comes when it is asked for. */
+  entered() {
+    const isTouch = !this.#facts.isInline && matchMedia('(pointer: coarse)').matches;
+    if (isTouch) this.#log.focus({ preventScroll: true });
+    else this.focus();
+  }
+
   /** Puts the cursor where the reader can write. */
   focus() {
     this.#composer.field.focus();
@@ -202,6 +211,7 @@ export class View {
       this.#turns.set(turn.id, view);
       this.#log.append(view.element);
       this.#isPinned = true;
+      this.#top = 0;
     }
     this.#empty.hidden = turns.length > 0;
     if (turns.length) void this.fetchMarkdown();
@@ -237,6 +247,8 @@ export class View {
   /** Shows every turn as it is now. */
   #flush() {
     const { turns, busy } = this.#talk;
+    // The reader may have moved up since, which is an event only in the next frame.
+    if (this.#log.scrollTop < this.#top - 1 && this.#toGo() >= NEAR) this.#isPinned = false;
     turns.forEach((turn, index) => this.#turns.get(turn.id)?.update({ isLast: index === turns.length - 1, isBusy: busy }));
     if (this.#isPinned) this.#toEnd();
     else this.#latest.hidden = false;
@@ -288,6 +300,12 @@ export class View {
     this.#isPinned = true;
     this.#latest.hidden = true;
     this.#log.scrollTop = this.#log.scrollHeight;
+    this.#top = this.#log.scrollTop;
+  }
+
+  /** Pixels to the end. */
+  #toGo() {
+    return this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight;
   }
 
   /** Has a screen reader say something. @param {string} text */

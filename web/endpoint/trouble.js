@@ -6,13 +6,34 @@ import { EngineError } from '../errors.js';
 const QUOTED = 200;
 
 /**
+ * Listens for the page's policy while something is fetched: a refusal is an event of the document, the fetch itself fails like any other.
+ * @param {URL} url
+ * @returns {{ end: () => void, refusal: () => Promise<string|null> }}
+ */
+export function policy({ origin }) {
+  const { document } = globalThis;
+  /** @type {string|null} */
+  let refusal = null;
+  const hear = (/** @type {SecurityPolicyViolationEvent} */ { blockedURI, effectiveDirective }) => {
+    if (blockedURI.startsWith(origin)) refusal = `the page's ${effectiveDirective} does not allow ${origin}`;
+  };
+  document?.addEventListener('securitypolicyviolation', hear);
+  return {
+    end: () => document?.removeEventListener('securitypolicyviolation', hear),
+    // The event may come after the failure.
+    refusal: () => new Promise((done) => setTimeout(() => done(refusal))),
+  };
+}
+
+/**
  * No answer at all. Browsers do not say why, for the page's own good.
  * @param {URL} url
  * @param {unknown} error
+ * @param {string|null} refusal of the page's policy
  */
-export function notStarted(url, error) {
+export function notStarted(url, error, refusal) {
   const message = String(error);
-  if (/Content Security Policy/i.test(message)) return new EngineError('csp', message, { url: url.href, cause: error });
+  if (refusal) return new EngineError('csp', refusal, { url: url.href, cause: error });
   const why = globalThis.navigator?.onLine === false ? 'this device is offline' : message;
   return new EngineError('network', `${url.href}: no answer (${why})`, { url: url.href, cause: error });
 }

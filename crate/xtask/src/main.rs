@@ -38,6 +38,7 @@ Usage: cargo xtask <command>
   lab [--port N] [--no-open]  build the lab page, serve it on this machine and open it in the browser
   lab --check                 build the page and run all its checks in a browser without a display
   lab --terminal [args...]    print the lab in the terminal; arguments go to `flash890 lab`
+  package                     build the page and make the npm package target/npm/flash890
   bench                       measure the linear layers beside ndarray, then run `flash890 bench`
   test                        run every check and every test; the last line is `N passed, N failed`
   setup                       install what `test` needs and this machine lacks
@@ -53,6 +54,7 @@ const WRONG_USAGE: u8 = 2;
 #[derive(Debug, PartialEq, Eq)]
 enum Command {
     Lab(lab::Lab),
+    Package,
     Bench,
     Test,
     Setup,
@@ -64,6 +66,7 @@ fn parse(args: &[String]) -> Result<Command, String> {
     let (name, rest) = args.split_first().ok_or("a command is missing")?;
     let command = match name.as_str() {
         "lab" => return lab::parse(rest).map(Command::Lab),
+        "package" => Command::Package,
         "bench" => Command::Bench,
         "test" => Command::Test,
         "setup" => Command::Setup,
@@ -84,6 +87,12 @@ fn run(command: Command) -> Result<u8, String> {
             Ok(0)
         }
         Command::Lab(request) => lab::run(&Workspace::find()?, request),
+        Command::Package => {
+            let workspace = Workspace::find()?;
+            eprintln!("{}", setup::run(&workspace, setup::Purpose::Page)?);
+            eprintln!("{}", web::build(&workspace)?.summary);
+            web::package::make(&workspace).map(|()| 0)
+        }
         Command::Bench => bench::run(&Workspace::find()?).map(|()| 0),
         Command::Test => Ok(if steps::run_all(&Workspace::find()?).is_success() { 0 } else { FAILED }),
         Command::Setup => {
@@ -129,6 +138,7 @@ mod tests {
 
     #[test]
     fn the_other_commands_take_no_arguments() {
+        assert_eq!(parse_line("package"), Ok(Command::Package));
         assert_eq!(parse_line("bench"), Ok(Command::Bench));
         assert_eq!(parse_line("test"), Ok(Command::Test));
         assert_eq!(parse_line("setup"), Ok(Command::Setup));
@@ -144,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_usage_names_every_command() {
-        for name in ["lab", "bench", "test", "setup", "help"] {
+        for name in ["lab", "package", "bench", "test", "setup", "help"] {
             assert!(USAGE.lines().any(|line| line.trim_start().starts_with(name)), "{name} is missing");
         }
     }

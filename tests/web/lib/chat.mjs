@@ -22,7 +22,7 @@ export async function visit(browser, html, { policy = null, files = {}, context 
   const page = (body, type = 'text/html; charset=utf-8') => ({ status: 200, type, body });
   const server = await serve({ policy, faults: { 'host.html': page(html), ...files } });
   const { page: tab, problems: all } = await open(browser, `${server.url}host.html`, context);
-  tab.setDefaultTimeout(15_000);
+  tab.setDefaultTimeout(30_000);
   await tab.waitForFunction(() => customElements.get('flash-chat'));
   const close = async () => {
     await tab.context().close();

@@ -8,14 +8,18 @@
 //! | `recorded` | the run that ships with the page |
 //! | `serve`, `request` | the static server of `cargo xtask lab` |
 //! | `check` | types, browser tests, and the page's own checks |
+//! | `vendor` | the Markdown parser, from npm |
+//! | `package` | the npm package |
 
 mod build_id;
 mod cache;
 pub(crate) mod check;
 mod core;
+pub(crate) mod package;
 mod recorded;
 mod request;
 pub(crate) mod serve;
+mod vendor;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +52,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Page, String> {
     process::run(&mut trunk)?;
 
     let core = core::shrink(workspace, &dist)?;
+    vendor::add(workspace, &dist)?;
     let build = build_id::stamp(&dist)?;
     let recorded = recorded::add(workspace, &dist)?;
     let about = format!(
