@@ -62,6 +62,13 @@ impl Plan {
         }
     }
 
+    /// Some of the steps as a plan of their own, with what can be looked at after them.
+    pub fn piece(&self, range: std::ops::Range<usize>) -> Plan {
+        let within = |tap: &&PlanTap| range.start < tap.after && tap.after <= range.end;
+        let moved = |tap: &PlanTap| PlanTap { after: tap.after - range.start, ..tap.clone() };
+        Plan { steps: self.steps[range.clone()].to_vec(), taps: self.taps.iter().filter(within).map(moved).collect() }
+    }
+
     /// Encodes and submits all steps in `submits` parts of about the same size.
     pub fn run_in(&self, gpu: &Gpu, submits: usize) {
         let most = self.steps.len().div_ceil(submits.max(1)).max(1);

@@ -32,7 +32,7 @@ fn parity(model: &str, more: &[&str]) -> Run {
     Run::of(&[&["parity", "--backend", "gpu", "--model", &folder, "--golden", &file, "--json"], more].concat())
 }
 
-/// Every comparison passed, the end-to-end ones were judged, and what did not run is said.
+/// Every comparison passed, and the end-to-end ones were judged.
 fn passes(model: &str, more: &[&str], cases: &[&str]) {
     let run = parity(model, more);
     assert_eq!(run.code, 0, "{model}: {}", run.stdout);
@@ -48,12 +48,10 @@ fn passes(model: &str, more: &[&str], cases: &[&str]) {
             assert!(judged(tap) > 0, "{model} {case}: {tap} was not judged");
         }
     }
-    let not_run: Vec<&str> =
-        report["not_run"].as_array().unwrap().iter().map(|part| part["case"].as_str().unwrap()).collect();
-    assert!(checks.iter().all(|check| check["case"] != "dspark"), "the draft cannot have run");
     if more.is_empty() {
-        assert!(not_run.contains(&"dspark"), "{not_run:?}");
-        assert!(checks.iter().any(|check| check["tap"] == "1a.aligned" && check["limit"].is_number()));
+        for tap in ["1a.aligned", "6b.proposed_ids", "2a.streams"] {
+            assert!(checks.iter().any(|check| check["tap"] == tap && check["limit"].is_number()), "{tap} was not judged");
+        }
     }
 }
 

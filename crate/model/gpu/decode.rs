@@ -231,6 +231,26 @@ mod tests {
         });
     }
 
+    /// A replay returns nothing that could be looked at, and still tells.
+    #[test]
+    fn a_replay_names_the_block_too() {
+        pollster::block_on(async {
+            let model = tiny(Precision::F32).await;
+            let prompt = Prompt::text((0..150).map(|i| i % 90).collect());
+            let mut state = model.state().unwrap();
+            model.prefill(&mut state, &prompt, crate::model::Prefill::default()).await.unwrap();
+            let norm = &model.layers[3].q_norm;
+            let before = readback::bytes(&model.gpu, norm).await.unwrap();
+            model.gpu.queue.write_buffer(&norm.buffer, 0, &f32::NAN.to_le_bytes());
+            let error = model.rewind(&mut state, &prompt, 20).await.unwrap_err();
+            assert!(matches!(error, Error::NotFiniteActivation { tap: "4a.query", layer: 3, .. }), "{error}");
+            model.gpu.queue.write_buffer(&norm.buffer, 0, &before);
+            let mut state = model.state().unwrap();
+            model.prefill(&mut state, &prompt, crate::model::Prefill::default()).await.unwrap();
+            model.rewind(&mut state, &prompt, 20).await.unwrap();
+        });
+    }
+
     #[test]
     fn heads_are_recorded_once() {
         pollster::block_on(async {

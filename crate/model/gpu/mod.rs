@@ -4,6 +4,7 @@
 //! a state and a number of rows: it is recorded on first use, and again when the cache has grown. Per call only 64 bytes, the rotation angles
 //! and the n-gram rows are written; then one submit.
 
+mod alone;
 mod decode;
 mod draft;
 mod fault;
@@ -18,6 +19,7 @@ mod verify;
 mod vision;
 mod weights;
 
+pub use alone::Given;
 pub use draft::Proposal;
 pub use state::GpuState;
 pub use trace::{Trace, Traced};
@@ -348,7 +350,7 @@ impl GpuModel {
         if let Some(plan) = state.plans.get(&(part, capacity)) {
             return Ok(plan.clone());
         }
-        let record = |planner: &mut Planner<'_>| record::part(self, planner, state, (part, capacity));
+        let record = |planner: &mut Planner<'_>| record::part(self, planner, state, (part, capacity), None);
         let plan = Rc::new(self.record("recording a plan", &state.fault, record).await?);
         state.plans.insert((part, capacity), plan.clone());
         Ok(plan)
