@@ -3,9 +3,14 @@
 //! Tables: products of the linear layers beside plain loops over f32 weights, and the embedded lab checkpoint reading a prompt and writing
 //! tokens. Every figure is the best of a few rounds after a warm-up; what else the machine does still shows in it.
 
+mod deep;
 mod drafts;
 mod gpu;
+mod product;
+mod profile;
+mod target;
 
+use super::backend::{AdapterArgs, Backend};
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Observer, Silent, Tap, Values};
 use crate::model::{Prefill, Reference};
@@ -45,12 +50,14 @@ pub(super) struct BenchArgs {
     /// The same as --output json.
     #[arg(long, hide = true)]
     json: bool,
+    /// What is measured: the CPU reference, a GPU, or both where there is a GPU.
+    #[arg(long, value_enum, default_value = "auto")]
+    backend: Backend,
+    #[command(flatten)]
+    adapter: AdapterArgs,
     /// Tokens in front of what is measured on the GPU.
-    #[arg(long, value_delimiter = ',', default_values_t = [0, 256, 1024])]
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1024, 32_768])]
     depths: Vec<usize>,
-    /// Leave the CPU's part out.
-    #[arg(long)]
-    gpu_only: bool,
 }
 
 /// How the figures are printed.
@@ -66,6 +73,8 @@ enum Format {
 #[derive(Debug, Serialize)]
 struct Report {
     threads: usize,
+    /// How many processes wanted to run in the minute before, where the system tells.
+    load: Option<f64>,
     products: Vec<Product>,
     /// The lab checkpoint on the CPU, unless it was left out.
     lab: Option<Lab>,
@@ -103,11 +112,22 @@ struct Lab {
 /// Measures, and prints the result to standard output.
 ///
 /// # Errors
-/// [`Error::Io`] if standard output is closed.
+/// [`Error::Gpu`] if a GPU was asked for and there is none, what running says, [`Error::Io`] if standard output is closed.
 pub(super) fn run(args: BenchArgs) -> Result<()> {
-    let lab = if args.gpu_only { None } else { Some(measure_lab()?) };
-    let products = if args.gpu_only { Vec::new() } else { measure_products()? };
-    let report = Report { threads: rayon::current_num_threads(), products, lab, gpu: gpu::measure(&args.depths)? };
+    args.adapter.check(args.backend)?;
+    let gpu = match args.backend {
+        Backend::Cpu => None,
+        Backend::Gpu => Some(args.adapter.open()?),
+        Backend::Auto => args.adapter.open().ok(),
+    };
+    let cpu = args.backend != Backend::Gpu;
+    let report = Report {
+        threads: rayon::current_num_threads(),
+        load: load(),
+        products: if cpu { measure_products()? } else { Vec::new() },
+        lab: cpu.then(measure_lab).transpose()?,
+        gpu: gpu.map(|gpu| pollster::block_on(gpu::measure(gpu, &args.depths))).transpose()?,
+    };
     let text = if args.json || args.output == Format::Json {
         format!("{:#}\n", serde_json::json!(report))
     } else {
@@ -119,10 +139,13 @@ pub(super) fn run(args: BenchArgs) -> Result<()> {
 
 impl Report {
     fn as_markdown(&self) -> String {
-        let mut out = String::new();
+        let mut out = format!("Threads: {}", self.threads);
+        if let Some(load) = self.load {
+            let _ = write!(out, ", load before: {load:.1}");
+        }
+        out.push('\n');
         if !self.products.is_empty() {
-            out += &format!("Products, threads: {}\n\n", self.threads);
-            out += "| format | rows x cols | n | ms | GB/s of weights | times plain f32 |\n|---|---|---|---|---|---|\n";
+            out += "\nProducts\n\n| format | rows x cols | n | ms | GB/s of weights | times plain f32 |\n|---|---|---|---|---|---|\n";
         }
         for Product { format, rows, cols, n, ms, gb_per_s, times_plain } in &self.products {
             let _ = writeln!(out, "| {format} | {rows} x {cols} | {n} | {ms:.2} | {gb_per_s:.2} | {times_plain:.1} |");
@@ -184,6 +207,11 @@ fn every_format(rows: usize, cols: usize, weights: &[f32]) -> Result<[(&'static 
         ("fp8", Matrix::fp8(rows, cols, codes, vec![tile_scale; rows.div_ceil(32) * cols.div_ceil(32)])?),
         ("fp4", Matrix::fp4(rows, cols, packed, vec![block_scale; rows * cols / 32])?),
     ])
+}
+
+/// The system's load average, which a quiet machine has near zero.
+fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// What one would write first: three loops, one thread.
@@ -308,7 +336,7 @@ mod tests {
             decode_tokens_per_s: 10.0,
             share: BTreeMap::from([("4a", 0.25)]),
         };
-        let text = Report { threads: 2, products: vec![product], lab: Some(lab), gpu: None }.as_markdown();
+        let text = Report { threads: 2, products: vec![product], lab: Some(lab), gpu: None, load: None }.as_markdown();
         for row in ["| fp8 | 2 x 32 | 1 | 0.50 | 1.25 | 2.0 |", "| prefill | 8 | 100 |", "| 4A | 25.0 % |"] {
             assert!(text.lines().any(|line| line == row), "{text}");
         }

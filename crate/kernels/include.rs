@@ -24,7 +24,8 @@ pub const QUANTISE: &str = include_str!("../../shaders/include/quantise.wgsl");
 pub const REDUCE: &str = include_str!("../../shaders/include/reduce.wgsl");
 /// bf16 rounding where the numerics ask for it: override `ROUND`.
 pub const ROUND: &str = include_str!("../../shaders/include/round.wgsl");
-
+/// The k-th best of many scores.
+pub const SELECT: &str = include_str!("../../shaders/include/select.wgsl");
 /// Rows to the bytes of the KV cache.
 pub const STORE: &str = include_str!("../../shaders/include/store.wgsl");
 

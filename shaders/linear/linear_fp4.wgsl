@@ -10,7 +10,9 @@ override TOKENS: u32 = 4u; // rows of x that share one decoded weight, at most M
 override T: u32 = 1u;      // threads per output, a power of two
 
 struct Linear {
-    rows: u32,
+    rows: u32,         // of this piece of W
+    first: u32,        // rows of W before it
+    outputs: u32,      // rows of W
     cols: u32,
     stride: u32,       // elements of a row of x
     group: u32,        // outputs that read the same COLS of x; the next group reads the next COLS
@@ -45,7 +47,7 @@ fn linear_fp4(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
             }
             for (var token = 0u; token < TOKENS; token++) {
                 if (first + token < call.n) {
-                    let base = ((first + token) * p.stride + (row / p.group) * p.cols) / 4u + block * 8u;
+                    let base = ((first + token) * p.stride + ((p.first + row) / p.group) * p.cols) / 4u + block * 8u;
                     var sum = 0.0;
                     for (var i = 0u; i < 8u; i++) {
                         sum += dot(w[i], x[base + i]);
@@ -55,24 +57,29 @@ fn linear_fp4(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation
             }
         }
     }
-    for (var token = 0u; token < TOKENS; token++) {
-        parts[thread][token] = sums[token];
-    }
-    workgroupBarrier();
-    for (var half = T / 2u; half > 0u; half >>= 1u) {
-        if (lane < half) {
-            for (var token = 0u; token < TOKENS; token++) {
-                parts[thread][token] += parts[thread + half][token];
-            }
+    if (T > 1u) {
+        for (var token = 0u; token < TOKENS; token++) {
+            parts[thread][token] = sums[token];
         }
         workgroupBarrier();
+        for (var half = T / 2u; half > 0u; half >>= 1u) {
+            if (lane < half) {
+                for (var token = 0u; token < TOKENS; token++) {
+                    parts[thread][token] += parts[thread + half][token];
+                }
+            }
+            workgroupBarrier();
+        }
+        for (var token = 0u; token < TOKENS; token++) {
+            sums[token] = parts[thread][token];
+        }
     }
     if (lane == 0u && row < p.rows) {
         for (var token = 0u; token < TOKENS; token++) {
             if (first + token < call.n) {
-                let at = (first + token) * p.rows + row;
-                watch(parts[thread][token], at);
-                y[at] = rounded(parts[thread][token]);
+                let at = (first + token) * p.outputs + p.first + row;
+                watch(sums[token], at);
+                y[at] = rounded(sums[token]);
             }
         }
     }

@@ -34,6 +34,7 @@ use crate::gpu::pace::{self, Pace};
 use crate::gpu::{Gpu, Plan, Planner, Tensor, readback};
 use crate::image::{Patches, TokenType};
 use crate::kernels::call::Call;
+use crate::kernels::input::embed::Table;
 use crate::model::load::{Loader, Progress};
 use crate::model::reference::{Output, Prefill};
 use crate::numerics::precision::Precision;
@@ -69,7 +70,7 @@ pub struct GpuModel {
     pub context: Context,
     /// The device.
     pub gpu: Gpu,
-    embed: Tensor,
+    embed: Table,
     layers: Vec<GpuLayer>,
     head: GpuHead,
     drafter: Option<GpuDrafter>,

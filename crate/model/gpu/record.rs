@@ -62,8 +62,8 @@ pub(super) fn part(
     let stored = part == Part::Replay;
     let mut recorder = Recorder { model, planner, state, s, n: capacity, tail_ring, stored, given };
     if part != Part::Decoder {
-        let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
-        embed::record(recorder.planner, inputs, &s.call, capacity)?;
+        let inputs = [&s.ids, &s.images, &s.image_rows, &s.streams, &s.pre_ffn];
+        embed::record(recorder.planner, &model.embed, inputs, &s.call, capacity)?;
         recorder.tap(Tap::Embedding, 0, &s.streams);
     }
     match part {
@@ -110,8 +110,8 @@ pub(super) fn final_norm(
 pub(super) fn draft(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState) -> Result<()> {
     let (Some(drafter), Some(drafting)) = (&model.drafter, &state.drafting) else { return Ok(()) };
     let (s, n) = (&drafting.scratch, model.config().dspark_block_size);
-    let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
-    embed::record(planner, inputs, &s.call, n)?;
+    let inputs = [&s.ids, &s.images, &s.image_rows, &s.streams, &s.pre_ffn];
+    embed::record(planner, &model.embed, inputs, &s.call, n)?;
     let mut recorder = Recorder { model, planner, state, s, n, tail_ring: None, stored: false, given: None };
     for (k, (stage, ring)) in drafter.stages.iter().zip(&drafting.rings).enumerate() {
         recorder.block(model.config().n_layers + k, stage, ring, true)?;
