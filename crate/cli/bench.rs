@@ -11,6 +11,7 @@ mod profile;
 mod target;
 
 use super::backend::{AdapterArgs, Backend};
+use super::console::Console;
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Observer, Silent, Tap, Values};
 use crate::model::{Prefill, Reference};
@@ -19,14 +20,13 @@ use crate::numerics::linear::Matrix;
 use crate::numerics::precision::Precision;
 use crate::numerics::{bf16, e4m3};
 use crate::weights::tiny;
-use crate::{Error, Result};
+use crate::Result;
 use clap::Args;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -112,8 +112,8 @@ struct Lab {
 /// Measures, and prints the result to standard output.
 ///
 /// # Errors
-/// [`Error::Gpu`] if a GPU was asked for and there is none, what running says, [`Error::Io`] if standard output is closed.
-pub(super) fn run(args: BenchArgs) -> Result<()> {
+/// [`Error::Gpu`](crate::Error::Gpu) if a GPU was asked for and there is none, what running says, [`Error::Io`](crate::Error::Io) if standard output is closed.
+pub(super) fn run(args: BenchArgs, console: &Console) -> Result<()> {
     args.adapter.check(args.backend)?;
     let gpu = match args.backend {
         Backend::Cpu => None,
@@ -121,20 +121,22 @@ pub(super) fn run(args: BenchArgs) -> Result<()> {
         Backend::Auto => args.adapter.open().ok(),
     };
     let cpu = args.backend != Backend::Gpu;
+    if cpu {
+        console.notice("đo CPU", "measuring the CPU reference");
+    }
     let report = Report {
         threads: rayon::current_num_threads(),
         load: load(),
         products: if cpu { measure_products()? } else { Vec::new() },
         lab: cpu.then(measure_lab).transpose()?,
-        gpu: gpu.map(|gpu| pollster::block_on(gpu::measure(gpu, &args.depths))).transpose()?,
+        gpu: gpu.map(|gpu| pollster::block_on(gpu::measure(gpu, &args.depths, console))).transpose()?,
     };
     let text = if args.json || args.output == Format::Json {
         format!("{:#}\n", serde_json::json!(report))
     } else {
         report.as_markdown()
     };
-    let printed = std::io::stdout().write_all(text.as_bytes());
-    printed.map_err(|source| Error::Io { path: "standard output".into(), source })
+    console.print(&text)
 }
 
 impl Report {

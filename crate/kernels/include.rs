@@ -14,6 +14,8 @@ pub const FAULT: &str = include_str!("../../shaders/include/fault.wgsl");
 pub const GROUP: &str = include_str!("../../shaders/include/group.wgsl");
 /// Noise for sampling by argmax.
 pub const GUMBEL: &str = include_str!("../../shaders/include/gumbel.wgsl");
+/// The loop of the linear kernels.
+pub const LINEAR: &str = include_str!("../../shaders/include/linear.wgsl");
 /// Which rows an expert computes.
 pub const MEMBERS: &str = include_str!("../../shaders/include/members.wgsl");
 /// Reading rows of the KV cache.

@@ -30,7 +30,7 @@ fn matrices_in_pieces_give_the_same_bits() {
     };
     let (whole, pieces) = (run(None), run(Some(4096)));
     assert!(whole.0 == pieces.0 && whole.1 == pieces.1);
-    assert!(pieces.2 > 2 * whole.2, "{} dispatches whole, {} in pieces", whole.2, pieces.2);
+    assert!(pieces.2 > whole.2 + 100, "{} dispatches whole, {} in pieces", whole.2, pieces.2);
 }
 
 fn chunks(checkpoint: &Arc<Checkpoint>, n: usize) {

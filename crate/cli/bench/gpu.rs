@@ -1,5 +1,6 @@
 //! The GPU's part of `bench`: the lab checkpoint at several context lengths, kernel by kernel, and large products beside the adapter's own copy.
 
+use super::super::console::Console;
 use super::drafts::{self, Drafts};
 use super::product::{self, Product};
 use super::profile::{self, KernelTime};
@@ -123,16 +124,20 @@ impl Line {
 ///
 /// # Errors
 /// What loading and running say.
-pub(super) async fn measure(gpu: Gpu, depths: &[usize]) -> Result<GpuReport> {
+pub(super) async fn measure(gpu: Gpu, depths: &[usize], console: &Console) -> Result<GpuReport> {
     let begin = Instant::now();
+    let say = |vi: &str, en: &str| console.notice(format!("đo {vi}"), format!("measuring {en}"));
     let checkpoint = Arc::new(tiny::lab().await?);
     let mut silent = |_: usize, _: usize, _: &str| {};
     let (released, adapter, limits) = (Precision::Released, gpu.adapter.clone(), gpu.limits.clone());
     let model = Rc::new(GpuModel::load(gpu.clone(), checkpoint, released, released, &mut silent).await?);
+    say("lần dùng đầu tiên", "the first use");
     let first_use = first_use(&model).await?;
+    say("câu dài", "long prompts");
     let long = long_prompts(&model).await?;
     let (mut lines, mut half) = (Vec::new(), Vec::new());
     for &depth in depths {
+        say(&format!("ngữ cảnh {depth}"), &format!("a context of {depth}"));
         let (read, written) = read_and_write(&model, &mut context(&model, depth, &long.state).await?).await?;
         let behind = if depth == 0 { String::new() } else { format!(" @ d{depth}") };
         lines.push(Line::read(format!("pp{READ}{behind}"), READ, read));
@@ -142,11 +147,13 @@ pub(super) async fn measure(gpu: Gpu, depths: &[usize]) -> Result<GpuReport> {
     }
     lines.push(Line::read(format!("pp{LONG}"), LONG, long.all));
     lines.push(Line::read(format!("pp{LONG} tail {TAIL}"), LONG, long.tail));
+    say("từng kernel", "kernel by kernel");
     let copy_gb_per_s = copy_speed(&gpu)?;
     let plan = model.decode_plan(&mut model.state()?).await?;
     let kernels = profile::measure(&gpu, &plan, copy_gb_per_s)?;
     let products = product::measure(&gpu, copy_gb_per_s)?;
     let token = token(&model, plan.steps.iter().map(|step| step.weights).sum()).await?;
+    say("bộ nhớ và bản nháp", "memory and drafts");
     let memory = conversation(&model).await?;
     let mut report = GpuReport {
         adapter: adapter.name.clone(),
