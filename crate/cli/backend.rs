@@ -66,7 +66,8 @@ impl AdapterArgs {
     }
 
     fn choice(&self) -> Choice {
-        Choice { name: self.device.clone(), emulate_webgpu_defaults: self.emulate_limits.is_some() }
+        let emulate_webgpu_defaults = self.emulate_limits.is_some();
+        Choice { name: self.device.clone(), emulate_webgpu_defaults, most_of_a_matrix: None }
     }
 
     /// Opens the adapter, with the canary.

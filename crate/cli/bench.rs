@@ -4,9 +4,16 @@
 //! tokens. Every figure is the best of a few rounds after a warm-up; what else the machine does still shows in it.
 
 mod budget;
+mod deep;
 mod drafts;
 mod gpu;
+mod product;
+mod profile;
+mod target;
 
+use super::backend::{AdapterArgs, Backend};
+use super::console::Console;
+use crate::Result;
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Observer, Silent, Tap, Values};
 use crate::model::{Prefill, Reference};
@@ -15,14 +22,12 @@ use crate::numerics::linear::Matrix;
 use crate::numerics::precision::Precision;
 use crate::numerics::{bf16, e4m3};
 use crate::weights::tiny;
-use crate::{Error, Result};
 use clap::Args;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,12 +51,14 @@ pub(super) struct BenchArgs {
     /// The same as --output json.
     #[arg(long, hide = true)]
     json: bool,
+    /// What is measured: the CPU reference, a GPU, or both where there is a GPU.
+    #[arg(long, value_enum, default_value = "auto")]
+    backend: Backend,
+    #[command(flatten)]
+    adapter: AdapterArgs,
     /// Tokens in front of what is measured on the GPU.
-    #[arg(long, value_delimiter = ',', default_values_t = [0, 256, 1024])]
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1024, 32_768])]
     depths: Vec<usize>,
-    /// Leave the CPU's part out.
-    #[arg(long)]
-    gpu_only: bool,
 }
 
 /// How the figures are printed.
@@ -67,6 +74,8 @@ enum Format {
 #[derive(Debug, Serialize)]
 struct Report {
     threads: usize,
+    /// How many processes wanted to run in the minute before, where the system tells.
+    load: Option<f64>,
     products: Vec<Product>,
     /// The lab checkpoint on the CPU, unless it was left out.
     lab: Option<Lab>,
@@ -106,28 +115,43 @@ struct Lab {
 /// Measures, and prints the result to standard output.
 ///
 /// # Errors
-/// [`Error::Io`] if standard output is closed.
-pub(super) fn run(args: BenchArgs) -> Result<()> {
-    let lab = if args.gpu_only { None } else { Some(measure_lab()?) };
-    let products = if args.gpu_only { Vec::new() } else { measure_products()? };
-    let budgets = budget::measure(!args.gpu_only)?;
-    let report =
-        Report { budgets, threads: rayon::current_num_threads(), products, lab, gpu: gpu::measure(&args.depths)? };
+/// [`Error::Gpu`](crate::Error::Gpu) if a GPU was asked for and there is none, what running says, [`Error::Io`](crate::Error::Io) if standard output is closed.
+pub(super) fn run(args: BenchArgs, console: &Console) -> Result<()> {
+    args.adapter.check(args.backend)?;
+    let gpu = match args.backend {
+        Backend::Cpu => None,
+        Backend::Gpu => Some(args.adapter.open()?),
+        Backend::Auto => args.adapter.open().ok(),
+    };
+    let cpu = args.backend != Backend::Gpu;
+    if cpu {
+        console.notice("đo CPU", "measuring the CPU reference");
+    }
+    let report = Report {
+        threads: rayon::current_num_threads(),
+        load: load(),
+        products: if cpu { measure_products()? } else { Vec::new() },
+        lab: cpu.then(measure_lab).transpose()?,
+        budgets: budget::measure(cpu, &|| if args.backend == Backend::Cpu { None } else { args.adapter.open().ok() })?,
+        gpu: gpu.map(|gpu| pollster::block_on(gpu::measure(gpu, &args.depths, console))).transpose()?,
+    };
     let text = if args.json || args.output == Format::Json {
         format!("{:#}\n", serde_json::json!(report))
     } else {
         report.as_markdown()
     };
-    let printed = std::io::stdout().write_all(text.as_bytes());
-    printed.map_err(|source| Error::Io { path: "standard output".into(), source })
+    console.print(&text)
 }
 
 impl Report {
     fn as_markdown(&self) -> String {
-        let mut out = String::new();
+        let mut out = format!("Threads: {}", self.threads);
+        if let Some(load) = self.load {
+            let _ = write!(out, ", load before: {load:.1}");
+        }
+        out.push('\n');
         if !self.products.is_empty() {
-            out += &format!("Products, threads: {}\n\n", self.threads);
-            out += "| format | rows x cols | n | ms | GB/s of weights | times plain f32 |\n|---|---|---|---|---|---|\n";
+            out += "\nProducts\n\n| format | rows x cols | n | ms | GB/s of weights | times plain f32 |\n|---|---|---|---|---|---|\n";
         }
         for Product { format, rows, cols, n, ms, gb_per_s, times_plain } in &self.products {
             let _ = writeln!(out, "| {format} | {rows} x {cols} | {n} | {ms:.2} | {gb_per_s:.2} | {times_plain:.1} |");
@@ -190,6 +214,11 @@ fn every_format(rows: usize, cols: usize, weights: &[f32]) -> Result<[(&'static 
         ("fp8", Matrix::fp8(rows, cols, codes, vec![tile_scale; rows.div_ceil(32) * cols.div_ceil(32)])?),
         ("fp4", Matrix::fp4(rows, cols, packed, vec![block_scale; rows * cols / 32])?),
     ])
+}
+
+/// The system's load average, which a quiet machine has near zero.
+fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// What one would write first: three loops, one thread.
@@ -314,8 +343,9 @@ mod tests {
             decode_tokens_per_s: 10.0,
             share: BTreeMap::from([("4a", 0.25)]),
         };
-        let text = Report { threads: 2, products: vec![product], lab: Some(lab), budgets: Vec::new(), gpu: None }
-            .as_markdown();
+        let report =
+            Report { threads: 2, products: vec![product], lab: Some(lab), budgets: Vec::new(), gpu: None, load: None };
+        let text = report.as_markdown();
         for row in ["| fp8 | 2 x 32 | 1 | 0.50 | 1.25 | 2.0 |", "| prefill | 8 | 100 |", "| 4A | 25.0 % |"] {
             assert!(text.lines().any(|line| line == row), "{text}");
         }

@@ -89,7 +89,7 @@ pub fn main() -> ExitCode {
         Command::Cache(args) => cache::run(args, &console),
         Command::Parity(args) => parity::run(args, &console),
         Command::Devices(args) => devices::run(args, &console),
-        Command::Bench(args) => bench::run(args).map(|()| true),
+        Command::Bench(args) => bench::run(args, &console).map(|()| true),
         Command::MakeTiny(args) => make_tiny::run(args, &console),
     };
     match done {

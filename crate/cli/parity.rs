@@ -10,7 +10,7 @@ use crate::blocks::context::Context;
 use crate::blocks::mistake::Mistake;
 use crate::gpu::Tier;
 use crate::lab::golden::GoldenFile;
-use crate::lab::parity::{self, Check, NotRun, Report};
+use crate::lab::parity::{self, Check, Report};
 use crate::numerics::precision::Precision;
 use crate::weights::{ByteSource, Checkpoint};
 use crate::{Error, Result};
@@ -110,10 +110,6 @@ fn as_text(report: &Report, args: &ParityArgs, console: &Console) -> String {
         let _ = writeln!(out, "first failure: {} in case {}{place}", first.tap, first.case);
         let _ = writeln!(out, "  {}: {}, limit {}; {}", first.measure, number(first.error), number(limit), first.worst);
     }
-    for NotRun { case, what, why } in &report.not_run {
-        let not_run = console.lang.pick("không chạy", "not run");
-        let _ = writeln!(out, "{not_run}: {what} of case {case}: {why}");
-    }
     let (judged, failed) = report.counts();
     let (passed, shown) = (judged - failed, report.checks.len() - judged);
     if shown > 0 {
@@ -212,7 +208,6 @@ impl ParityArgs {
             "golden": self.golden.display().to_string(),
             "backend": if device.is_some() { "gpu" } else { "cpu" },
             "device": device,
-            "not_run": report.not_run,
             "numerics": Precision::from(self.numerics).name(),
             "planted": self.plant,
             "judged": judged,

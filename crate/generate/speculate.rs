@@ -9,6 +9,13 @@
 //! A choice is a function of logits, seed and position ([`Sampler`]), and a row has the same logits among others as alone: so the tokens kept
 //! are exactly those that decoding one by one gives, drawn ones too, and follow the model's distribution because they are draws from it. The
 //! draft draws with the noise of the same position: where its distribution is the model's, so is its token.
+//!
+//! Section 10.7 names another rule for drawn tokens: accept `d` with the chance `min(1, P(d) / Q(d))`, and draw from what `P` has more than `Q`
+//! otherwise. That too follows `P`, but which tokens come out then depends on what was drafted: the same seed would write another text with drafts
+//! than without, and than on another backend whose draft differs in a last bit. The rule here, a coupling of both draws by their noise, accepts
+//! less often where `P` and `Q` differ much (never less than half as often, and always where they are equal), and buys for it that a draft changes
+//! nothing but the time: the text is a function of prompt, seed and sampling. It also needs no probabilities from the GPU, only ids. What it draws
+//! is tested against `P` by chi-square.
 
 use super::sampler::Sampler;
 use super::score::Score;

@@ -11,6 +11,8 @@ pub struct Choice {
     /// Use no more than every WebGPU browser grants: 128 MiB bindings, 256 MiB buffers, 16 KiB of workgroup memory, 256 invocations, 8 storage
     /// buffers, no optional features. What runs under this runs everywhere.
     pub emulate_webgpu_defaults: bool,
+    /// Matrices in pieces of at most so many bytes, as if no larger buffer could be bound: to see on a small model what happens to a large one.
+    pub most_of_a_matrix: Option<u64>,
 }
 
 /// How much an adapter can be asked for.
@@ -132,6 +134,13 @@ impl Gpu {
             }
         }));
         Ok(Gpu { device, queue, adapter: found, limits, choice: choice.clone(), lost, fault })
+    }
+
+    /// Rows of `bytes` bytes each that one piece of a matrix holds, a multiple of `unit` and at least that.
+    pub fn rows_of_piece(&self, bytes: usize, unit: usize) -> usize {
+        let bound = self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size);
+        let most = self.choice.most_of_a_matrix.map_or(bound, |most| most.min(bound));
+        ((most / bytes.max(1) as u64) as usize / unit * unit).max(unit)
     }
 
     /// Why the device was lost, if it was.

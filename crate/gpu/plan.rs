@@ -13,6 +13,8 @@ use crate::{Error, Result};
 /// One dispatch.
 #[derive(Debug, Clone)]
 pub struct Step {
+    /// Kernel.
+    pub kernel: &'static str,
     /// Kernel name and what it works on, for captures and timing.
     pub label: String,
     /// The pipeline.
@@ -21,6 +23,8 @@ pub struct Step {
     pub bind_group: wgpu::BindGroup,
     /// Workgroups along x, y, z.
     pub workgroups: [u32; 3],
+    /// Bytes of weights that it reads.
+    pub weights: usize,
 }
 
 /// A named tensor that a trace may read after a step.
@@ -62,6 +66,13 @@ impl Plan {
         }
     }
 
+    /// Some of the steps as a plan of their own, with what can be looked at after them.
+    pub fn piece(&self, range: std::ops::Range<usize>) -> Plan {
+        let within = |tap: &&PlanTap| range.start < tap.after && tap.after <= range.end;
+        let moved = |tap: &PlanTap| PlanTap { after: tap.after - range.start, ..tap.clone() };
+        Plan { steps: self.steps[range.clone()].to_vec(), taps: self.taps.iter().filter(within).map(moved).collect() }
+    }
+
     /// Encodes and submits all steps in `submits` parts of about the same size.
     pub fn run_in(&self, gpu: &Gpu, submits: usize) {
         let most = self.steps.len().div_ceil(submits.max(1)).max(1);
@@ -90,6 +101,7 @@ pub struct Planner<'a> {
     /// Place in the model of the dispatches that follow, for the word that notes faults; at most [`fault::LAST_PLACE`].
     pub place: u32,
     fault: Option<Tensor>,
+    weights: usize,
     pipelines: &'a mut Pipelines,
     plan: Plan,
 }
@@ -98,7 +110,7 @@ impl<'a> Planner<'a> {
     /// A planner without steps.
     pub fn new(gpu: &'a Gpu, pipelines: &'a mut Pipelines) -> Self {
         let threads_per_output = if gpu.adapter.tier == Tier::Software { 1 } else { 16 };
-        Planner { gpu, threads_per_output, place: 0, fault: None, pipelines, plan: Plan::default() }
+        Planner { gpu, threads_per_output, place: 0, fault: None, weights: 0, pipelines, plan: Plan::default() }
     }
 
     /// A planner whose kernels note numbers that are not finite in this word.
@@ -115,6 +127,11 @@ impl<'a> Planner<'a> {
             self.fault = Some(fault::word(self.gpu)?);
         }
         self.fault.clone().ok_or_else(|| Error::Gpu("no word for faults".into()))
+    }
+
+    /// Notes how many bytes of weights the next dispatch reads.
+    pub fn reads(&mut self, bytes: usize) {
+        self.weights = bytes;
     }
 
     /// Appends a dispatch of `kernel`. `tensors` are its storage buffers and uniform tensors in binding order, except the last binding if that is
@@ -164,7 +181,8 @@ impl<'a> Planner<'a> {
         });
         debug_assert!(matches!(kernel.bindings.last().map(|b| b.kind), Some(BindingKind::Uniform(_))));
         let label = format!("{} {}", kernel.name, tensors.last().map_or("", |tensor| &tensor.label));
-        self.plan.steps.push(Step { label, pipeline, bind_group, workgroups });
+        let weights = std::mem::take(&mut self.weights);
+        self.plan.steps.push(Step { kernel: kernel.name, label, pipeline, bind_group, workgroups, weights });
         Ok(())
     }
 

@@ -30,32 +30,87 @@ pub async fn bytes_after(gpu: &Gpu, encoder: wgpu::CommandEncoder, tensor: &Tens
 /// As [`bytes`].
 pub async fn after<const N: usize>(
     gpu: &Gpu,
-    mut encoder: wgpu::CommandEncoder,
+    encoder: wgpu::CommandEncoder,
     tensors: [&Tensor; N],
 ) -> Result<[Vec<u8>; N]> {
+    let pieces = tensors.map(|tensor| Piece::of(tensor, tensor.buffer.size()));
+    let mut read = many(gpu, encoder, &pieces).await?.into_iter();
+    Ok(tensors.map(|_| read.next().unwrap_or_default()))
+}
+
+/// The first bytes of a buffer.
+#[derive(Debug, Clone)]
+pub struct Piece {
+    buffer: wgpu::Buffer,
+    size: u64,
+}
+
+impl Piece {
+    /// The first `size` bytes of a tensor, filled up to whole words.
+    pub fn of(tensor: &Tensor, size: u64) -> Self {
+        Piece { buffer: tensor.buffer.clone(), size: size.next_multiple_of(4).min(tensor.buffer.size()) }
+    }
+}
+
+/// Bytes that are read in one go.
+const MOST: u64 = 64 << 20;
+
+/// Submits `encoder` and reads pieces of buffers as they are after that: one submit and one map for all, and another for every [`MOST`] bytes.
+/// A submit and a wait cost more than the bytes do.
+///
+/// # Errors
+/// As [`bytes`].
+pub async fn many(gpu: &Gpu, encoder: wgpu::CommandEncoder, pieces: &[Piece]) -> Result<Vec<Vec<u8>>> {
+    many_by(gpu, encoder, pieces, MOST.min(gpu.limits.max_buffer_size)).await
+}
+
+async fn many_by(gpu: &Gpu, encoder: wgpu::CommandEncoder, pieces: &[Piece], most: u64) -> Result<Vec<Vec<u8>>> {
+    let (mut encoder, mut rest, mut read) = (Some(encoder), pieces, Vec::with_capacity(pieces.len()));
+    while !rest.is_empty() || encoder.is_some() {
+        let mut size = 0;
+        let fits = |piece: &&Piece| {
+            size += piece.size;
+            size <= most
+        };
+        // A tensor alone always fits in a buffer.
+        let count = rest.iter().take_while(fits).count().max(1).min(rest.len());
+        let (batch, after) = rest.split_at(count);
+        let begin = || gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        batch_after(gpu, encoder.take().unwrap_or_else(begin), batch, &mut read).await?;
+        rest = after;
+    }
+    Ok(read)
+}
+
+/// One submit and one map.
+async fn batch_after(
+    gpu: &Gpu,
+    mut encoder: wgpu::CommandEncoder,
+    pieces: &[Piece],
+    read: &mut Vec<Vec<u8>>,
+) -> Result<()> {
     gpu.alive()?;
-    let sizes = tensors.map(|tensor| tensor.buffer.size());
-    let size = sizes.iter().sum();
+    let size = pieces.iter().map(|piece| piece.size).sum::<u64>().max(4);
     let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
     let descriptor = wgpu::BufferDescriptor { label: Some("readback"), size, usage, mapped_at_creation: false };
     let staging = gpu.device.create_buffer(&descriptor);
     let mut at = 0;
-    for tensor in tensors {
-        encoder.copy_buffer_to_buffer(&tensor.buffer, 0, &staging, at, tensor.buffer.size());
-        at += tensor.buffer.size();
+    for piece in pieces.iter().filter(|piece| piece.size > 0) {
+        encoder.copy_buffer_to_buffer(&piece.buffer, 0, &staging, at, piece.size);
+        at += piece.size;
     }
     gpu.queue.submit([encoder.finish()]);
     map(gpu, &staging).await?;
     let view = staging.slice(..).get_mapped_range();
     let view = view.map_err(|error| gpu.error(format!("reading back: {error}")))?;
     let mut at = 0;
-    let bytes = sizes.map(|size| {
-        at += size as usize;
-        view[at - size as usize..at].to_vec()
-    });
+    for piece in pieces {
+        read.push(view[at..at + piece.size as usize].to_vec());
+        at += piece.size as usize;
+    }
     drop(view);
     staging.unmap();
-    Ok(bytes)
+    Ok(())
 }
 
 /// Reads a tensor of 32-bit floats.
@@ -113,4 +168,31 @@ async fn map(gpu: &Gpu, staging: &wgpu::Buffer) -> Result<()> {
         }
     });
     result.await.map_err(|error| gpu.error(format!("mapping: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::Choice;
+
+    /// In one go or in several, with pieces beyond a batch, of nothing, and of less than a word.
+    #[test]
+    fn pieces_come_back_in_order() {
+        pollster::block_on(async {
+            let gpu = Gpu::open(&Choice::default()).await.expect("GPU tests need an adapter; a software one will do");
+            let values: Vec<u8> = (0..=255).collect();
+            let tensors = [7usize, 64, 3, 256, 1].map(|n| Tensor::bytes(&gpu, "piece", &[n], &values[..n]).unwrap());
+            let wanted: Vec<(usize, u64)> = vec![(0, 7), (1, 64), (2, 0), (3, 256), (4, 1), (3, 17)];
+            let pieces: Vec<Piece> = wanted.iter().map(|&(which, size)| Piece::of(&tensors[which], size)).collect();
+            for most in [4, 64, 100, 1 << 20] {
+                let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+                let read = many_by(&gpu, encoder, &pieces, most).await.unwrap();
+                assert_eq!(read.len(), wanted.len());
+                for (bytes, (_, size)) in read.iter().zip(&wanted) {
+                    let size = *size as usize;
+                    assert_eq!((&bytes[..size], bytes.len()), (&values[..size], size.next_multiple_of(4)), "by {most}");
+                }
+            }
+        });
+    }
 }

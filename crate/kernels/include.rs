@@ -14,6 +14,8 @@ pub const FAULT: &str = include_str!("../../shaders/include/fault.wgsl");
 pub const GROUP: &str = include_str!("../../shaders/include/group.wgsl");
 /// Noise for sampling by argmax.
 pub const GUMBEL: &str = include_str!("../../shaders/include/gumbel.wgsl");
+/// The loop of the linear kernels.
+pub const LINEAR: &str = include_str!("../../shaders/include/linear.wgsl");
 /// Which rows an expert computes.
 pub const MEMBERS: &str = include_str!("../../shaders/include/members.wgsl");
 /// Reading rows of the KV cache.
@@ -24,7 +26,8 @@ pub const QUANTISE: &str = include_str!("../../shaders/include/quantise.wgsl");
 pub const REDUCE: &str = include_str!("../../shaders/include/reduce.wgsl");
 /// bf16 rounding where the numerics ask for it: override `ROUND`.
 pub const ROUND: &str = include_str!("../../shaders/include/round.wgsl");
-
+/// The k-th best of many scores.
+pub const SELECT: &str = include_str!("../../shaders/include/select.wgsl");
 /// Rows to the bytes of the KV cache.
 pub const STORE: &str = include_str!("../../shaders/include/store.wgsl");
 

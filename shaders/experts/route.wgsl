@@ -1,9 +1,9 @@
 // route — the K experts with the largest sqrt(softplus(logit)) + bias, weighted by the score without bias (section 9.1).
 // logits (n, EXPERTS)   bias, bias_vl (EXPERTS)   image_mask (n)   scores (n, EXPERTS)   ids, weights (n, K), best first
 // Dispatch (n).  Includes: call.
-// Numerics: f32. K turns over all experts; of equal sums the lower index wins.
+// Numerics: f32. An expert's place is the number of experts that beat it; of equal sums the lower index wins.
 const WG_SIZE = 64u;
-const NONE = -3.0e38;
+const MOST = 2048u;        // experts
 
 struct Route {
     experts: u32,
@@ -21,8 +21,7 @@ struct Route {
 @group(0) @binding(7) var<uniform> call: Call;
 @group(0) @binding(8) var<uniform> p: Route;
 
-var<workgroup> best: array<f32, 64>;
-var<workgroup> place: array<u32, 64>;
+var<workgroup> sums: array<f32, MOST>;     // score and bias
 
 // ln(1 + e^x): for large x it is x; below, the series keeps what 1 + e^x would round away.
 fn softplus(x: f32) -> f32 {
@@ -43,41 +42,24 @@ fn route(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_inde
     let row = token * p.experts;
     let is_image = image_mask[token] == 1u;
     for (var e = thread; e < p.experts; e += WG_SIZE) {
-        scores[row + e] = sqrt(softplus(logits[row + e]));
+        let score = sqrt(softplus(logits[row + e]));
+        scores[row + e] = score;
+        sums[e] = score + select(bias[e], bias_vl[e], is_image);
     }
     storageBarrier();
     workgroupBarrier();
-    for (var turn = 0u; turn < p.k; turn++) {
-        best[thread] = NONE;
-        place[thread] = p.experts;
-        for (var e = thread; e < p.experts; e += WG_SIZE) {
-            var taken = false;
-            for (var before = 0u; before < turn; before++) {
-                taken = taken || ids[token * p.k + before] == e;
-            }
-            let sum = scores[row + e] + select(bias[e], bias_vl[e], is_image);
-            if (!taken && sum > best[thread]) {
-                best[thread] = sum;
-                place[thread] = e;
-            }
+    for (var e = thread; e < p.experts; e += WG_SIZE) {
+        let own = sums[e];
+        var place = 0u;
+        for (var other = 0u; other < p.experts; other++) {
+            place += select(0u, 1u, sums[other] > own || (sums[other] == own && other < e));
         }
-        workgroupBarrier();
-        for (var half = 32u; half > 0u; half >>= 1u) {
-            if (thread < half) {
-                let other = thread + half;
-                if (best[other] > best[thread] || (best[other] == best[thread] && place[other] < place[thread])) {
-                    best[thread] = best[other];
-                    place[thread] = place[other];
-                }
-            }
-            workgroupBarrier();
+        if (place < p.k) {
+            ids[token * p.k + place] = e;
         }
-        if (thread == 0u) {
-            ids[token * p.k + turn] = place[0];
-        }
-        storageBarrier();
-        workgroupBarrier();
     }
+    storageBarrier();
+    workgroupBarrier();
     if (thread == 0u) {
         var sum = 0.0;
         for (var turn = 0u; turn < p.k; turn++) {

@@ -39,6 +39,17 @@ fn key4(entry: u32, d: u32) -> vec4<f32> {
     return unpack4(FORMAT, codes[at], d, byte_of(scales[scale / 4u], scale % 4u));
 }
 
+// What one head adds to a score.
+fn weighed(product: f32, token: u32, head: u32) -> f32 {
+    if (head >= p.heads) {
+        return 0.0;
+    }
+    // The relu would swallow it.
+    watch(product, token * p.heads + head);
+    let weight = rounded(rounded(w[(token + 1u) * p.w_stride - p.heads + head]) * p.factor);
+    return rounded(max(rounded(product), 0.0) * weight);
+}
+
 @compute @workgroup_size(WG_SIZE)
 fn index_scores(@builtin(global_invocation_id) id: vec3<u32>) {
     let entry = id.x;
@@ -49,17 +60,26 @@ fn index_scores(@builtin(global_invocation_id) id: vec3<u32>) {
     let seen = (call.start + token + 1u) / p.ratio;
     var score = NONE;
     if (entry < seen && (POOLED == 0u || pool[token * p.blocks + entry / p.block] == 1u)) {
-        let query = (token + 1u) * p.q_stride - p.heads * p.width;
-        let weight = (token + 1u) * p.w_stride - p.heads;
+        // Eight heads at a time share a decoded piece of the key. Beyond the last head the last one stands in, and adds nothing.
+        let first = (token + 1u) * p.q_stride - p.heads * p.width;
+        let last = p.heads - 1u;
         score = 0.0;
-        for (var head = 0u; head < p.heads; head++) {
-            var product = 0.0;
-            for (var d = 0u; d < p.width; d += 4u) {
-                product += dot(q[(query + head * p.width + d) / 4u], key4(entry, d));
+        for (var head = 0u; head < p.heads; head += 8u) {
+            var low = vec4<f32>(0.0);
+            var high = vec4<f32>(0.0);
+            let a = (vec4<u32>(first) + min(vec4<u32>(head) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(last)) * p.width) / 4u;
+            let b = (vec4<u32>(first) + min(vec4<u32>(head) + vec4<u32>(4u, 5u, 6u, 7u), vec4<u32>(last)) * p.width) / 4u;
+            for (var d = 0u; d < p.width / 4u; d++) {
+                let key = key4(entry, 4u * d);
+                low += vec4<f32>(dot(q[a.x + d], key), dot(q[a.y + d], key), dot(q[a.z + d], key), dot(q[a.w + d], key));
+                high += vec4<f32>(dot(q[b.x + d], key), dot(q[b.y + d], key), dot(q[b.z + d], key), dot(q[b.w + d], key));
             }
-            // The relu would swallow it.
-            watch(product, token * p.heads + head);
-            score += rounded(max(rounded(product), 0.0) * rounded(rounded(w[weight + head]) * p.factor));
+            for (var i = 0u; i < 4u; i++) {
+                score += weighed(low[i], token, head + i);
+            }
+            for (var i = 0u; i < 4u; i++) {
+                score += weighed(high[i], token, head + 4u + i);
+            }
         }
         score = rounded(score);
     }

@@ -8,6 +8,8 @@ const TEXT = 0xffffffffu;
 struct Embed {
     dim: u32,
     lanes: u32,
+    rows: u32,         // of this piece of the table
+    first: u32,        // rows of the table before it
 }
 
 @group(0) @binding(0) var<storage, read> ids: array<u32>;                 // (n)
@@ -28,7 +30,12 @@ fn embed(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_inde
     }
     var value: f32;
     if (images[token] == TEXT) {
-        let word = table[(ids[token] * p.dim + d) / 2u];
+        // Another piece of the table has it: below the first row the difference wraps around.
+        let row = ids[token] - p.first;
+        if (row >= p.rows) {
+            return;
+        }
+        let word = table[(row * p.dim + d) / 2u];
         value = select(bf16_low(word), bf16_high(word), (d & 1u) == 1u);
     } else {
         value = image_rows[images[token] * p.dim + d];

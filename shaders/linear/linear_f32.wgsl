@@ -1,21 +1,9 @@
 // linear_f32 — y = W x for every row of x; W is f32.
 // weights (ROWS, COLS)
 // x (n, STRIDE), of which an output reads COLS   y (n, ROWS)
-// Dispatch (ROWS / (WG_SIZE / T), n / TOKENS).  Includes: call, decode, fault, round.
-// Numerics: f32 sums, block by block of 32 columns; T threads share an output and meet in a fixed tree. A row of x has the same bits alone as
-// among others.
-const WG_SIZE = 64u;
-const MOST = 16u;
-override TOKENS: u32 = 4u; // rows of x that share one decoded weight, at most MOST
-override T: u32 = 1u;      // threads per output, a power of two
-
-struct Linear {
-    rows: u32,
-    cols: u32,
-    stride: u32,       // elements of a row of x
-    group: u32,        // outputs that read the same COLS of x; the next group reads the next COLS
-    place: u32,        // in the model, for fault
-}
+// Dispatch (ROWS / (WG_SIZE / T), n / TOKENS).  Includes: call, decode, fault, linear, round.
+// Numerics: f32, block by block of 32 columns, four sums in each; T threads share an output and meet in a fixed tree. A row of x has the same
+// bits alone as among others.
 
 @group(0) @binding(0) var<storage, read> weights: array<vec4<f32>>;   // (ROWS, COLS / 4)
 @group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;          // (n, STRIDE / 4)
@@ -24,51 +12,16 @@ struct Linear {
 @group(0) @binding(4) var<uniform> call: Call;
 @group(0) @binding(5) var<uniform> p: Linear;
 
-var<workgroup> parts: array<array<f32, MOST>, WG_SIZE>;
+fn load_block(row: u32, block: u32) -> Block {
+    var b: Block;
+    b.scale = 1.0;
+    for (var i = 0u; i < 8u; i++) {
+        b.w[i] = weights[row * (p.cols / 4u) + block * 8u + i];
+    }
+    return b;
+}
 
 @compute @workgroup_size(WG_SIZE)
 fn linear_f32(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-    let row = group.x * (WG_SIZE / T) + thread / T;
-    let lane = thread % T;
-    let first = group.y * TOKENS;
-    var sums = array<f32, MOST>();
-    if (row < p.rows) {
-        for (var block = lane; block < p.cols / 32u; block += T) {
-            var w: array<vec4<f32>, 8>;
-            for (var i = 0u; i < 8u; i++) {
-                w[i] = weights[(row * p.cols) / 4u + block * 8u + i];
-            }
-            for (var token = 0u; token < TOKENS; token++) {
-                if (first + token < call.n) {
-                    let base = ((first + token) * p.stride + (row / p.group) * p.cols) / 4u + block * 8u;
-                    var sum = 0.0;
-                    for (var i = 0u; i < 8u; i++) {
-                        sum += dot(w[i], x[base + i]);
-                    }
-                    sums[token] += sum;
-                }
-            }
-        }
-    }
-    for (var token = 0u; token < TOKENS; token++) {
-        parts[thread][token] = sums[token];
-    }
-    workgroupBarrier();
-    for (var half = T / 2u; half > 0u; half >>= 1u) {
-        if (lane < half) {
-            for (var token = 0u; token < TOKENS; token++) {
-                parts[thread][token] += parts[thread + half][token];
-            }
-        }
-        workgroupBarrier();
-    }
-    if (lane == 0u && row < p.rows) {
-        for (var token = 0u; token < TOKENS; token++) {
-            if (first + token < call.n) {
-                let at = (first + token) * p.rows + row;
-                watch(parts[thread][token], at);
-                y[at] = rounded(parts[thread][token]);
-            }
-        }
-    }
+    product(group, thread);
 }

@@ -1,21 +1,9 @@
 // linear_fp4 — y = W x for every row of x; W is FP4 E2M1, two codes per byte, with one E8M0 scale per 32 columns of a row.
 // codes (ROWS, COLS / 2) bytes, low nibble first   scales (ROWS, COLS / 32) bytes
 // x (n, STRIDE), of which an output reads COLS   y (n, ROWS)
-// Dispatch (ROWS / (WG_SIZE / T), n / TOKENS).  Includes: call, decode, fault, round.
-// Numerics: f32 sums, block by block of 32 columns; T threads share an output and meet in a fixed tree. A row of x has the same bits alone as
-// among others.
-const WG_SIZE = 64u;
-const MOST = 16u;
-override TOKENS: u32 = 4u; // rows of x that share one decoded weight, at most MOST
-override T: u32 = 1u;      // threads per output, a power of two
-
-struct Linear {
-    rows: u32,
-    cols: u32,
-    stride: u32,       // elements of a row of x
-    group: u32,        // outputs that read the same COLS of x; the next group reads the next COLS
-    place: u32,        // in the model, for fault
-}
+// Dispatch (ROWS / (WG_SIZE / T), n / TOKENS).  Includes: call, decode, fault, linear, round.
+// Numerics: f32, block by block of 32 columns, four sums in each; T threads share an output and meet in a fixed tree. A row of x has the same
+// bits alone as among others.
 
 @group(0) @binding(0) var<storage, read> codes: array<vec4<u32>>;     // (ROWS, COLS / 32), 32 codes each
 @group(0) @binding(1) var<storage, read> scales: array<u32>;          // (ROWS, COLS / 32) bytes
@@ -25,55 +13,18 @@ struct Linear {
 @group(0) @binding(5) var<uniform> call: Call;
 @group(0) @binding(6) var<uniform> p: Linear;
 
-var<workgroup> parts: array<array<f32, MOST>, WG_SIZE>;
+fn load_block(row: u32, block: u32) -> Block {
+    let place = row * (p.cols / 32u) + block;
+    let words = codes[place];
+    var b: Block;
+    b.scale = e8m0(byte_of(scales[place / 4u], place % 4u));
+    for (var i = 0u; i < 8u; i++) {
+        b.w[i] = e2m1x4(words[i / 2u] >> (16u * (i % 2u)));
+    }
+    return b;
+}
 
 @compute @workgroup_size(WG_SIZE)
 fn linear_fp4(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-    let row = group.x * (WG_SIZE / T) + thread / T;
-    let lane = thread % T;
-    let first = group.y * TOKENS;
-    var sums = array<f32, MOST>();
-    if (row < p.rows) {
-        for (var block = lane; block < p.cols / 32u; block += T) {
-            var w: array<vec4<f32>, 8>;
-            let place = row * (p.cols / 32u) + block;
-            let scale = e8m0(byte_of(scales[place / 4u], place % 4u));
-            let words = codes[place];
-            for (var i = 0u; i < 8u; i++) {
-                let half = words[i / 2u] >> (16u * (i % 2u));
-                w[i] = scale * e2m1x4(half);
-            }
-            for (var token = 0u; token < TOKENS; token++) {
-                if (first + token < call.n) {
-                    let base = ((first + token) * p.stride + (row / p.group) * p.cols) / 4u + block * 8u;
-                    var sum = 0.0;
-                    for (var i = 0u; i < 8u; i++) {
-                        sum += dot(w[i], x[base + i]);
-                    }
-                    sums[token] += sum;
-                }
-            }
-        }
-    }
-    for (var token = 0u; token < TOKENS; token++) {
-        parts[thread][token] = sums[token];
-    }
-    workgroupBarrier();
-    for (var half = T / 2u; half > 0u; half >>= 1u) {
-        if (lane < half) {
-            for (var token = 0u; token < TOKENS; token++) {
-                parts[thread][token] += parts[thread + half][token];
-            }
-        }
-        workgroupBarrier();
-    }
-    if (lane == 0u && row < p.rows) {
-        for (var token = 0u; token < TOKENS; token++) {
-            if (first + token < call.n) {
-                let at = (first + token) * p.rows + row;
-                watch(parts[thread][token], at);
-                y[at] = rounded(parts[thread][token]);
-            }
-        }
-    }
+    product(group, thread);
 }

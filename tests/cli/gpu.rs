@@ -32,7 +32,7 @@ fn parity(model: &str, more: &[&str]) -> Run {
     Run::of(&[&["parity", "--backend", "gpu", "--model", &folder, "--golden", &file, "--json"], more].concat())
 }
 
-/// Every comparison passed, the end-to-end ones were judged, and what did not run is said.
+/// Every comparison passed, and the end-to-end ones were judged.
 fn passes(model: &str, more: &[&str], cases: &[&str]) {
     let run = parity(model, more);
     assert_eq!(run.code, 0, "{model}: {}", run.stdout);
@@ -48,12 +48,13 @@ fn passes(model: &str, more: &[&str], cases: &[&str]) {
             assert!(judged(tap) > 0, "{model} {case}: {tap} was not judged");
         }
     }
-    let not_run: Vec<&str> =
-        report["not_run"].as_array().unwrap().iter().map(|part| part["case"].as_str().unwrap()).collect();
-    assert!(checks.iter().all(|check| check["case"] != "dspark"), "the draft cannot have run");
     if more.is_empty() {
-        assert!(not_run.contains(&"dspark"), "{not_run:?}");
-        assert!(checks.iter().any(|check| check["tap"] == "1a.aligned" && check["limit"].is_number()));
+        for tap in ["1a.aligned", "6b.proposed_ids", "2a.streams"] {
+            assert!(
+                checks.iter().any(|check| check["tap"] == tap && check["limit"].is_number()),
+                "{tap} was not judged"
+            );
+        }
     }
 }
 
@@ -157,17 +158,17 @@ fn requests_that_a_gpu_cannot_meet() {
     assert!(seen["usage"]["image_tokens"].as_u64().unwrap() > 0);
 }
 
-/// A table of 256 MiB, more than a browser binds, in a file that is one hole.
+/// A table of 256 MiB that is not bound in pieces, more than a browser binds, in a file that is one hole.
 #[cfg(target_os = "linux")]
 #[test]
 fn tensors_beyond_a_binding() {
     use flash890::config::Config;
-    let config = Config { vocab_size: 1 << 21, ..Config::lab() };
+    let config = Config { vocab_size: 1 << 20, dspark_markov_rank: 128, ..Config::lab() };
     let folder = super::bad_input::hollow(&config);
     let path = text(folder.path());
     let args =
         ["generate", "--model", &path, "--prompt", "a", "--backend", "gpu", "--emulate-limits", "webgpu-default"];
-    fails(&args, 3, &["does not fit", "embed in one binding", "134217728 bytes"]);
+    fails(&args, 3, &["does not fit", "markov embed in one binding", "134217728 bytes"]);
 }
 
 fn open() -> Gpu {

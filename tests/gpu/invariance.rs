@@ -16,6 +16,23 @@ fn two_runs_give_the_same_bits() {
     }
 }
 
+/// Matrices and the embedding in pieces of 4 KiB, as a large model has them on a device with small bindings: the same bits as whole.
+#[test]
+fn matrices_in_pieces_give_the_same_bits() {
+    let run = |most_of_a_matrix: Option<u64>| {
+        let choice = Choice { emulate_webgpu_defaults: true, most_of_a_matrix, ..Choice::default() };
+        let gpu = block_on(Gpu::open(&choice)).expect("GPU tests need an adapter; a software one will do");
+        let model = load(gpu, &T12, RELEASED, RELEASED);
+        let prompt = text(model.config().vocab_size, 20, "pieces");
+        let (logits, mut state) = all_logits(&model, &prompt, 13);
+        let dispatches = block_on(model.dispatches()).unwrap().1;
+        (logits, block_on(model.decode_greedy(&mut state, 3)).unwrap(), dispatches)
+    };
+    let (whole, pieces) = (run(None), run(Some(4096)));
+    assert!(whole.0 == pieces.0 && whole.1 == pieces.1);
+    assert!(pieces.2 > whole.2 + 100, "{} dispatches whole, {} in pieces", whole.2, pieces.2);
+}
+
 fn chunks(checkpoint: &Arc<Checkpoint>, n: usize) {
     let model = load(gpu(), checkpoint, F32, F32);
     let vocab = model.config().vocab_size;

@@ -6,6 +6,7 @@ mod support;
 mod cache;
 mod faults;
 mod invariance;
+mod parity;
 mod released;
 mod sessions;
 mod slots;

@@ -6,7 +6,6 @@ use flash890::blocks::b1b_engram as engram;
 use flash890::blocks::context::Context;
 use flash890::blocks::layer::Rows;
 use flash890::config::Config;
-use flash890::gpu::Tensor;
 use flash890::image::TokenType;
 use flash890::kernels::input::{embed, engram_gate};
 use flash890::numerics::linear::Matrix;
@@ -36,18 +35,22 @@ fn rows_of_text_and_pictures() {
 
     let rows = [&marks[0][..], &picture, &marks[1], &marks[2]].concat();
     let images = [embed::TEXT, embed::TEXT, embed::TEXT, 0, 1, 2, 3, 4, embed::TEXT];
-    let table = Tensor::bytes(&GPU, "table", &[vocab, 2 * dim], bytemuck::cast_slice(&table)).unwrap();
+    let bytes: &[u8] = bytemuck::cast_slice(&table);
     let (ids, images, rows) = (u32s(&[n], &prompt.ids), u32s(&[n], &images), f32s(&[5, dim], &rows));
-    let (streams, pre) = (output(&[n + 2, 4, dim]), output(&[n + 2, 4]));
     let ids_of_capacity = u32s(&[n + 2], &[&read_u32(&ids)[..], &[0, 0]].concat());
     let images_of_capacity = u32s(&[n + 2], &[&read_u32(&images)[..], &[0, 0]].concat());
-    run(|planner| {
-        let tensors = [&ids_of_capacity, &images_of_capacity, &table, &rows, &streams, &pre];
-        embed::record(planner, tensors, &call(0, n, 0), n + 2)
-    });
-    assert_bits(&read(&streams)[..n * 4 * dim], &expected.streams);
-    assert_bits(&read(&pre)[..n * 4], &expected.pre);
-    assert!(read(&streams)[n * 4 * dim..].iter().all(|&v| v == UNWRITTEN));
+    // Whole, and in pieces of seven rows and of one.
+    for most in [None, Some(7 * 2 * dim as u64), Some(1)] {
+        let table = embed::Table::new(&in_pieces(most), "table", [vocab, dim], bytes).unwrap();
+        let (streams, pre) = (output(&[n + 2, 4, dim]), output(&[n + 2, 4]));
+        run(|planner| {
+            let tensors = [&ids_of_capacity, &images_of_capacity, &rows, &streams, &pre];
+            embed::record(planner, &table, tensors, &call(0, n, 0), n + 2)
+        });
+        assert_bits(&read(&streams)[..n * 4 * dim], &expected.streams);
+        assert_bits(&read(&pre)[..n * 4], &expected.pre);
+        assert!(read(&streams)[n * 4 * dim..].iter().all(|&v| v == UNWRITTEN));
+    }
 }
 
 /// Gates of both signs, one next to zero, and a position inside a picture, whose gate is closed.

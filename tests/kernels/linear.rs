@@ -132,6 +132,30 @@ fn groups_read_their_own_inputs() {
     }
 }
 
+/// A matrix that is bound in pieces gives the bits of the whole one, in groups too, and its last piece may be short.
+#[test]
+fn pieces_give_the_bits_of_the_whole() {
+    let (groups, cols, n) = (2, 64, 3);
+    let x = numbers("x", n * groups * cols, 1.0);
+    for (name, matrix) in matrices(150, cols) {
+        for groups in [1, groups] {
+            let product = |most: Option<u64>| {
+                let weight = GpuMatrix::new(&in_pieces(most), "weight", &matrix).unwrap();
+                let (input, y) = (f32s(&[n, x.len() / n], &x), output(&[n, 150]));
+                let call = call(0, n, 0);
+                run(|planner| linear::record(planner, &weight, [&input, &y], &call, groups, Precision::F32));
+                (read(&y), weight.bytes())
+            };
+            let (whole, bytes) = product(None);
+            for most in [1, 64 * 4 * cols as u64] {
+                let (pieces, more) = product(Some(most));
+                assert_bits(&pieces, &whole);
+                assert!((bytes..bytes + 64).contains(&more), "{name}: {more} bytes instead of {bytes}");
+            }
+        }
+    }
+}
+
 /// Columns that fill no block of 32 are filled up with zeros, in the formats that may have them.
 #[test]
 fn odd_columns_of_plain_formats() {

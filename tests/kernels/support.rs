@@ -16,6 +16,13 @@ use std::sync::LazyLock;
 pub(crate) static GPU: LazyLock<Gpu> =
     LazyLock::new(|| block_on(Gpu::open(&Choice::default())).expect("these tests need an adapter"));
 
+/// The same device, with matrices in pieces of at most so many bytes.
+pub(crate) fn in_pieces(most: Option<u64>) -> Gpu {
+    let mut gpu = GPU.clone();
+    gpu.choice.most_of_a_matrix = most;
+    gpu
+}
+
 /// `n` numbers in `[-scale, scale)`, always the same for a name.
 pub(crate) fn numbers(name: &str, n: usize, scale: f32) -> Vec<f32> {
     let stream = Stream::new(name);

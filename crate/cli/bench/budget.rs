@@ -3,7 +3,7 @@
 use super::prompt;
 use crate::Result;
 use crate::blocks::context::Context;
-use crate::gpu::{Choice, Gpu};
+use crate::gpu::Gpu;
 use crate::model::gpu::{GpuModel, SlotWish};
 use crate::model::slots::{SlotUse, Slots};
 use crate::model::{Engine, Prefill, Reference};
@@ -32,11 +32,11 @@ pub(super) struct Budget {
     used: SlotUse,
 }
 
-/// Every budget on the processor, unless it is left out, and on the GPU, if there is one.
+/// Every budget on the processor, unless it is left out, and on the GPU that `open` gives, if it gives one.
 ///
 /// # Errors
 /// What loading and running say.
-pub(super) fn measure(with_cpu: bool) -> Result<Vec<Budget>> {
+pub(super) fn measure(with_cpu: bool, open: &dyn Fn() -> Option<Gpu>) -> Result<Vec<Budget>> {
     pollster::block_on(async {
         let checkpoint = Arc::new(tiny::lab().await?);
         let mut budgets = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn measure(with_cpu: bool) -> Result<Vec<Budget>> {
             if with_cpu {
                 budgets.push(write(cpu(&checkpoint, percent).await?, percent, &checkpoint).await?);
             }
-            if let Ok(gpu) = Gpu::open(&Choice::default()).await {
+            if let Some(gpu) = open() {
                 budgets.push(write(on_gpu(gpu, &checkpoint, percent).await?, percent, &checkpoint).await?);
             }
         }

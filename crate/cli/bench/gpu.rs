@@ -1,17 +1,16 @@
-//! The GPU's part of `bench`: the lab checkpoint at several context lengths, and matrix-vector products beside the adapter's own copy.
+//! The GPU's part of `bench`: the lab checkpoint at several context lengths, kernel by kernel, and large products beside the adapter's own copy.
 
+use super::super::console::Console;
 use super::drafts::{self, Drafts};
-use super::{ROUNDS, WRITTEN, best_of, prompt};
+use super::product::{self, Product};
+use super::profile::{self, KernelTime};
+use super::target::{self, Target};
+use super::{ROUNDS, best_of, deep, prompt};
 use crate::Result;
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
-use crate::gpu::kernel::Pipelines;
-use crate::gpu::{Choice, Element, Gpu, Planner, Tensor, Tier};
-use crate::kernels::call::Call;
-use crate::kernels::linear::{self, GpuMatrix};
-use crate::model::gpu::GpuModel;
+use crate::gpu::{AdapterSummary, Element, Gpu, Tensor, Tier};
+use crate::model::gpu::{GpuModel, GpuState};
 use crate::model::{Engine, Prefill};
-use crate::numerics::hash::Stream;
-use crate::numerics::linear::Matrix;
 use crate::numerics::precision::Precision;
 use crate::weights::tiny;
 use serde::Serialize;
@@ -23,14 +22,17 @@ use std::time::{Duration, Instant};
 /// A long prompt, and how many of its last tokens run through the decoder with a tail.
 const LONG: usize = 1024;
 const TAIL: usize = 128;
-/// Tokens of the prompt that is read behind them.
+/// Tokens of the prompt that is read behind a context.
 const READ: usize = 64;
-/// Outputs and inputs of the products: 32 MiB in FP4 on a real GPU, beyond what caches hold; a quarter of that on a software adapter.
-const SIDES: [usize; 2] = [8192, 4096];
-/// Products per submit.
-const REPEATS: usize = 4;
+/// Tokens that are written behind a context, one by one.
+const WRITTEN: usize = 32;
+/// Turns of a conversation after which memory must not have grown, and when it is first looked at.
+const TURNS: usize = 100;
+const SETTLED: usize = 10;
 /// Bytes that are copied.
 const COPIED: usize = 64 << 20;
+/// Copies and products per submit.
+pub(super) const REPEATS: usize = 4;
 
 /// What was measured on the adapter.
 #[derive(Debug, Serialize)]
@@ -38,25 +40,59 @@ pub(super) struct GpuReport {
     adapter: String,
     driver: String,
     backend: String,
-    /// Largest storage binding in bytes.
-    max_binding: u64,
-    /// Layers, width and vocabulary of the lab checkpoint.
-    shape: [usize; 3],
+    software: bool,
+    limits: Limits,
+    shape: Shape,
     /// Speed of the lab checkpoint in released numerics.
     lines: Vec<Line>,
     /// Decoding with drafts and without.
     drafts: Vec<Drafts>,
-    /// Of one decoded token.
-    dispatches: usize,
-    submits: usize,
-    bytes_read: usize,
+    token: Token,
     /// Pipelines that the lab checkpoint needs.
     pipelines: usize,
     /// Time of the first prompt and the first token less that of the second ones: recording and compiling.
     first_use_ms: f64,
+    /// GPU memory in bytes after ten turns of a conversation and after a hundred, where the backend counts it.
+    memory: Option<[u64; 2]>,
     /// Bytes read and written per second by a copy from buffer to buffer, in units of 10^9.
     copy_gb_per_s: f64,
+    kernels: Vec<KernelTime>,
     products: Vec<Product>,
+    targets: Vec<Target>,
+    /// Seconds that all this took.
+    seconds: f64,
+}
+
+/// What the adapter grants.
+#[derive(Debug, Serialize)]
+struct Limits {
+    binding_bytes: u64,
+    buffer_bytes: u64,
+    workgroup_bytes: u32,
+    invocations: u32,
+    storage_buffers: u32,
+}
+
+/// Of the checkpoint that is run.
+#[derive(Debug, Serialize)]
+struct Shape {
+    layers: usize,
+    dim: usize,
+    experts: usize,
+    vocab: usize,
+}
+
+/// One decoded token.
+#[derive(Debug, Serialize)]
+struct Token {
+    dispatches: usize,
+    /// The most that a layer takes: of those that only read KV, and of those that choose or write it.
+    plain_layer: usize,
+    source_layer: usize,
+    submits: usize,
+    bytes_read_back: usize,
+    /// Bytes of weights that its kernels read.
+    weight_bytes: usize,
 }
 
 /// One row of the table, in the terms of llama-bench: `pp64 @ d256` reads 64 tokens behind 256, `tg16` writes 16.
@@ -84,91 +120,166 @@ impl Line {
     }
 }
 
-/// A matrix-vector product.
-#[derive(Debug, Serialize)]
-struct Product {
-    format: &'static str,
-    /// Outputs, and as many inputs.
-    side: usize,
-    ms: f64,
-    gb_per_s: f64,
-    /// `gb_per_s` divided by that of the copy.
-    of_copy: f64,
-    /// `ms` divided by that of the same product in f32.
-    of_f32: Option<f64>,
-}
-
-/// Measures the adapter that would be used; `None` if there is none.
+/// Measures an adapter.
 ///
 /// # Errors
 /// What loading and running say.
-pub(super) fn measure(depths: &[usize]) -> Result<Option<GpuReport>> {
-    let Ok(gpu) = pollster::block_on(Gpu::open(&Choice::default())) else { return Ok(None) };
-    pollster::block_on(measure_on(gpu, depths)).map(Some)
-}
-
-async fn measure_on(gpu: Gpu, depths: &[usize]) -> Result<GpuReport> {
+pub(super) async fn measure(gpu: Gpu, depths: &[usize], console: &Console) -> Result<GpuReport> {
+    let begin = Instant::now();
+    let say = |vi: &str, en: &str| console.notice(format!("đo {vi}"), format!("measuring {en}"));
     let checkpoint = Arc::new(tiny::lab().await?);
     let mut silent = |_: usize, _: usize, _: &str| {};
-    let (released, adapter) = (Precision::Released, gpu.adapter.clone());
+    let (released, adapter, limits) = (Precision::Released, gpu.adapter.clone(), gpu.limits.clone());
     let model = Rc::new(GpuModel::load(gpu.clone(), checkpoint, released, released, &mut silent).await?);
-    let start = Instant::now();
-    read_and_write(&model, 0).await?;
-    let first = start.elapsed();
-    let start = Instant::now();
-    read_and_write(&model, 0).await?;
-    let first_use = first.saturating_sub(start.elapsed());
-    let mut lines = Vec::new();
+    say("lần dùng đầu tiên", "the first use");
+    let first_use = first_use(&model).await?;
+    say("câu dài", "long prompts");
+    let long = long_prompts(&model).await?;
+    let (mut lines, mut half) = (Vec::new(), Vec::new());
     for &depth in depths {
-        let (read, written) = read_and_write(&model, depth).await?;
+        say(&format!("ngữ cảnh {depth}"), &format!("a context of {depth}"));
+        let (read, written) = read_and_write(&model, &mut context(&model, depth, &long.state).await?).await?;
         let behind = if depth == 0 { String::new() } else { format!(" @ d{depth}") };
         lines.push(Line::read(format!("pp{READ}{behind}"), READ, read));
-        lines.push(Line::written(format!("tg{WRITTEN}{behind}"), written));
+        let line = Line::written(format!("tg{WRITTEN}{behind}"), written);
+        half.push((depth, line.percentiles.map_or(0.0, |[p50, ..]| p50)));
+        lines.push(line);
     }
-    for tail in [DecoderTail::All, DecoderTail::Last(TAIL)] {
-        let name = if tail == DecoderTail::All { String::new() } else { format!(" tail {TAIL}") };
-        let start = Instant::now();
-        model.prefill(&mut model.state()?, &prompt(LONG), Prefill { tail, ..Prefill::default() }).await?;
-        lines.push(Line::read(format!("pp{LONG}{name}"), LONG, start.elapsed()));
-    }
+    lines.push(Line::read(format!("pp{LONG}"), LONG, long.all));
+    lines.push(Line::read(format!("pp{LONG} tail {TAIL}"), LONG, long.tail));
+    say("từng kernel", "kernel by kernel");
     let copy_gb_per_s = copy_speed(&gpu)?;
-    let config = model.config();
-    Ok(GpuReport {
-        adapter: adapter.name,
-        driver: adapter.driver,
-        backend: adapter.backend,
-        max_binding: gpu.limits.max_storage_buffer_binding_size,
-        shape: [config.n_layers, config.dim, config.vocab_size],
+    let plan = model.decode_plan(&mut model.state()?).await?;
+    let kernels = profile::measure(&gpu, &plan, copy_gb_per_s)?;
+    let products = product::measure(&gpu, copy_gb_per_s)?;
+    let token = token(&model, plan.steps.iter().map(|step| step.weights).sum()).await?;
+    say("bộ nhớ và bản nháp", "memory and drafts");
+    let memory = conversation(&model).await?;
+    let mut report = GpuReport {
+        adapter: adapter.name.clone(),
+        driver: adapter.driver.clone(),
+        backend: adapter.backend.clone(),
+        software: adapter.tier == Tier::Software,
+        limits: Limits::of(&adapter, &limits),
+        shape: Shape::of(&model),
         lines,
         drafts: drafts::measure(&Engine::Gpu(model.clone())).await?,
-        dispatches: model.dispatches().await?.1,
-        submits: 1,
-        bytes_read: 4,
+        token,
         pipelines: model.pipelines(),
         first_use_ms: 1e3 * first_use.as_secs_f64(),
+        memory,
         copy_gb_per_s,
-        products: products(&gpu, copy_gb_per_s)?,
-    })
+        kernels,
+        products,
+        targets: Vec::new(),
+        seconds: 0.0,
+    };
+    report.targets = report.judged(&half, long.tail.as_secs_f64() / long.all.as_secs_f64());
+    report.seconds = begin.elapsed().as_secs_f64();
+    Ok(report)
 }
 
-/// Time to read a prompt behind `depth` tokens, and of each token that is written after it.
-async fn read_and_write(model: &GpuModel, depth: usize) -> Result<(Duration, Vec<Duration>)> {
+/// What the first use costs more than the second: pipelines are compiled, plans recorded.
+async fn first_use(model: &GpuModel) -> Result<Duration> {
+    let run = async || -> Result<Duration> {
+        let begin = Instant::now();
+        let mut state = model.state()?;
+        model.prefill(&mut state, &prompt(READ), Prefill::default()).await?;
+        model.decode_greedy(&mut state, 65).await?;
+        Ok(begin.elapsed())
+    };
+    let first = run().await?;
+    Ok(first.saturating_sub(run().await?))
+}
+
+/// The same long prompt in full and with a tail.
+struct Long {
+    all: Duration,
+    tail: Duration,
+    /// What reading it in full leaves.
+    state: GpuState,
+}
+
+async fn long_prompts(model: &GpuModel) -> Result<Long> {
+    let read = async |tail: DecoderTail| -> Result<(Duration, GpuState)> {
+        let mut state = model.state()?;
+        state.reserve(&model.gpu, 2 * LONG).await?;
+        let how = Prefill { tail, ..Prefill::default() };
+        // Plans are recorded before the clock starts.
+        model.prefill(&mut state, &prompt(2 * TAIL), how).await?;
+        let begin = Instant::now();
+        model.prefill(&mut state, &prompt(LONG), how).await?;
+        Ok((begin.elapsed(), state))
+    };
+    let (tail, _) = read(DecoderTail::Last(TAIL)).await?;
+    let (all, state) = read(DecoderTail::All).await?;
+    Ok(Long { all, tail, state })
+}
+
+/// A state of `depth` tokens: read, if it is short, and otherwise stretched from what a long prompt left.
+async fn context(model: &GpuModel, depth: usize, long: &GpuState) -> Result<GpuState> {
+    if depth > LONG {
+        return model.upload(&deep::stretched(&model.download(long).await?, depth / 2 * 2)).await;
+    }
     let mut state = model.state()?;
     if depth > 0 {
         model.prefill(&mut state, &prompt(depth), Prefill::default()).await?;
     }
-    let start = Instant::now();
-    model.prefill(&mut state, &prompt(READ), Prefill::default()).await?;
-    let read = start.elapsed();
-    // The first token records what decoding needs; it is not counted.
-    let mut id = model.decode_greedy(&mut state, 65).await?;
+    Ok(state)
+}
+
+/// Time to read a prompt behind what a state holds, and of each token that is written after it.
+async fn read_and_write(model: &GpuModel, state: &mut GpuState) -> Result<(Duration, Vec<Duration>)> {
+    state.reserve(&model.gpu, state.position + 2 * READ + WRITTEN + 2).await?;
+    // The first prompt and the first token record what is needed; they are not counted.
+    model.prefill(state, &prompt(READ), Prefill::default()).await?;
+    let begin = Instant::now();
+    model.prefill(state, &prompt(READ), Prefill::default()).await?;
+    let read = begin.elapsed();
+    let mut id = model.decode_greedy(state, 65).await?;
     let mut written = Vec::with_capacity(WRITTEN);
     for _ in 0..WRITTEN {
-        let start = Instant::now();
-        id = model.decode_greedy(&mut state, id).await?;
-        written.push(start.elapsed());
+        let begin = Instant::now();
+        id = model.decode_greedy(state, id).await?;
+        written.push(begin.elapsed());
     }
     Ok((read, written))
+}
+
+/// Memory after some turns of a conversation and after many.
+async fn conversation(model: &GpuModel) -> Result<Option<[u64; 2]>> {
+    let allocated = || model.gpu.device.generate_allocator_report().map(|report| report.total_allocated_bytes);
+    let mut state = model.state()?;
+    state.reserve(&model.gpu, 4 * TURNS).await?;
+    let mut settled = None;
+    for turn in 1..=TURNS {
+        model.prefill(&mut state, &prompt(2), Prefill::default()).await?;
+        model.decode_greedy(&mut state, turn as u32).await?;
+        if turn == SETTLED {
+            settled = allocated();
+        }
+    }
+    Ok(settled.zip(allocated()).map(|(early, late)| [early, late]))
+}
+
+/// Counts of one decoded token.
+async fn token(model: &GpuModel, weight_bytes: usize) -> Result<Token> {
+    let (layers, dispatches) = model.dispatches().await?;
+    // Layers with n-gram memory have its dispatches on top, which the targets do not count.
+    let config = model.config();
+    let plain = |layer: &usize| !config.engram_layer_ids.contains(layer);
+    let is_source = |layer: &usize| config.index_source(*layer) == Some(*layer);
+    let most = |of: &dyn Fn(&usize) -> bool| {
+        (0..config.n_layers).filter(|layer| plain(layer) && of(layer)).map(|layer| layers[layer]).max().unwrap_or(0)
+    };
+    Ok(Token {
+        dispatches,
+        plain_layer: most(&|layer| !is_source(layer)),
+        source_layer: most(&is_source),
+        submits: 1,
+        bytes_read_back: 4,
+        weight_bytes,
+    })
 }
 
 /// Waits for everything that was submitted.
@@ -177,8 +288,11 @@ fn wait(gpu: &Gpu) -> Result<()> {
     waited.map(|_| ()).map_err(|error| crate::Error::Gpu(format!("waiting: {error}")))
 }
 
-/// The best time of a submit that `encode` fills.
-fn time(gpu: &Gpu, encode: impl Fn(&mut wgpu::CommandEncoder)) -> Result<f64> {
+/// The best time in seconds of a submit that `encode` fills.
+///
+/// # Errors
+/// What waiting says.
+pub(super) fn time(gpu: &Gpu, encode: impl Fn(&mut wgpu::CommandEncoder)) -> Result<f64> {
     let mut failed = Ok(());
     let best = best_of(ROUNDS + 1, || {
         let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
@@ -202,62 +316,103 @@ fn copy_speed(gpu: &Gpu) -> Result<f64> {
     Ok((2 * REPEATS * COPIED) as f64 / seconds / 1e9)
 }
 
-/// The products in every weight format that fits in a binding.
-fn products(gpu: &Gpu, copy: f64) -> Result<Vec<Product>> {
-    let stream = Stream::new("bench");
-    let bytes = |count: usize| (0..count as u64).map(|i| (stream.at(i) & 0x3f) as u8).collect::<Vec<u8>>();
-    let side = SIDES[usize::from(gpu.adapter.tier == Tier::Software)];
-    let (all, scale) = (side * side, 120);
-    let mut out: Vec<Product> = Vec::new();
-    for format in ["f32", "bf16", "fp8", "fp4"] {
-        let matrix = match format {
-            "f32" => Matrix::f32(side, side, bytes(all).into_iter().map(|b| f32::from(b) / 64.0).collect())?,
-            "bf16" => Matrix::bf16(side, side, bytes(all).into_iter().map(|b| 0x3f00 + u16::from(b)).collect())?,
-            "fp8" => Matrix::fp8(side, side, bytes(all), vec![scale; all / 32 / 32])?,
-            _ => Matrix::fp4(side, side, bytes(all / 2), vec![scale; all / 32])?,
-        };
-        let Ok(weight) = GpuMatrix::new(gpu, format, &matrix) else { continue };
-        let (x, y) = (Tensor::f32(gpu, "x", &[1, side], &vec![0.5; side])?, [1, side]);
-        let y = Tensor::zeros(gpu, "y", Element::F32, &y)?;
-        let call = Call::buffer(gpu)?;
-        Call::new(0, 1, 0).write(gpu, &call);
-        let mut pipelines = Pipelines::default();
-        let mut planner = Planner::new(gpu, &mut pipelines);
-        for _ in 0..REPEATS {
-            linear::record(&mut planner, &weight, [&x, &y], &call, 1, Precision::F32)?;
+impl Limits {
+    fn of(adapter: &AdapterSummary, granted: &wgpu::Limits) -> Self {
+        Limits {
+            binding_bytes: granted.max_storage_buffer_binding_size.min(adapter.max_binding),
+            buffer_bytes: granted.max_buffer_size,
+            workgroup_bytes: granted.max_compute_workgroup_storage_size,
+            invocations: granted.max_compute_invocations_per_workgroup,
+            storage_buffers: granted.max_storage_buffers_per_shader_stage,
         }
-        let plan = planner.finish();
-        let seconds = time(gpu, |encoder| plan.encode(encoder))? / REPEATS as f64;
-        let gb_per_s = weight.bytes() as f64 / seconds / 1e9;
-        let ms = 1e3 * seconds;
-        let of_f32 = out.iter().find(|product| product.format == "f32").map(|plain| ms / plain.ms);
-        out.push(Product { format, side, ms, gb_per_s, of_copy: gb_per_s / copy, of_f32 });
     }
-    Ok(out)
+}
+
+impl Shape {
+    fn of(model: &GpuModel) -> Self {
+        let config = model.config();
+        let (layers, dim, experts) = (config.n_layers, config.dim, config.n_routed_experts);
+        Shape { layers, dim, experts, vocab: config.vocab_size }
+    }
 }
 
 impl GpuReport {
+    /// The targets: `half` is the median time per token by depth, `tail` the time of a prompt with a tail as a share of the whole.
+    fn judged(&self, half: &[(usize, f64)], tail: f64) -> Vec<Target> {
+        let token = &self.token;
+        let mut targets = vec![
+            Target::at_most("dispatches of a plain layer", token.plain_layer as f64, 18.0),
+            Target::at_most("dispatches of a source layer", token.source_layer as f64, 24.0),
+            Target::at_most("submits per token", token.submits as f64, 1.0),
+            Target::at_most("bytes read back per token", token.bytes_read_back as f64, 4.0),
+        ];
+        for product in self.products.iter().filter(|product| matches!(product.format, "fp8" | "fp4")) {
+            let what = format!("{} matvec, ", product.format);
+            if let Some(times) = product.of_f32.filter(|_| self.software) {
+                targets.push(Target::at_most(what.clone() + "times f32", times, 1.3));
+            }
+            // Smaller matrices lie in caches.
+            if !self.software && product.weight_bytes >= 32 << 20 {
+                targets.push(Target::at_least(what + "share of copy speed", product.of_copy, 0.5));
+            }
+        }
+        targets.push(Target::at_most(format!("pp{LONG} tail {TAIL}, time as a share of pp{LONG}"), tail, 0.6));
+        let at = |depth: usize| half.iter().find(|(d, _)| *d == depth).map(|(_, ms)| *ms);
+        if let (Some(short), Some(deep)) = (at(1024), at(32_768)) {
+            targets.push(Target::at_most("time per token at 32768, times that at 1024", deep / short, 1.5));
+        }
+        if let Some([early, late]) = self.memory {
+            let what = format!("GPU memory after {TURNS} turns, times that after {SETTLED}");
+            targets.push(Target::at_most(what, late as f64 / early as f64, 1.0));
+        }
+        targets
+    }
+
     /// The tables, and the conditions under which they hold.
     pub(super) fn as_markdown(&self) -> String {
-        let GpuReport { adapter, driver, backend, max_binding, shape: [layers, dim, vocab], .. } = self;
-        let mut out = format!("\nGPU: {adapter}, {driver}, {backend}, bindings up to {} MiB.\n", max_binding >> 20);
-        let _ = writeln!(out, "Lab checkpoint: {layers} layers, width {dim}, {vocab} tokens, released numerics.\n");
+        let GpuReport { adapter, driver, backend, limits, shape, .. } = self;
+        let Limits { binding_bytes, buffer_bytes, workgroup_bytes, invocations, storage_buffers } = limits;
+        let Shape { layers, dim, experts, vocab } = shape;
+        let software = if self.software { ", software" } else { "" };
+        let (binding, buffer) = (binding_bytes >> 20, buffer_bytes >> 20);
+        let mut out = format!("\nGPU: {adapter}, {driver}, {backend}{software}\n");
+        let _ = writeln!(
+            out,
+            "Limits: bindings of {binding} MiB, buffers of {buffer} MiB, {workgroup_bytes} bytes of workgroup memory, {invocations} invocations, {storage_buffers} storage buffers"
+        );
+        let _ = writeln!(
+            out,
+            "Model: lab checkpoint, {layers} layers, width {dim}, {experts} experts, {vocab} tokens, released numerics and caches; contexts beyond {LONG} repeat its caches\n"
+        );
         out += "| model | backend | test | t/s | p50 ms | p95 ms | p99 ms |\n|---|---|---|---|---|---|---|\n";
         for Line { test, tokens_per_s, percentiles } in &self.lines {
             let [p50, p95, p99] = percentiles.map_or_else(Default::default, |all| all.map(|ms| format!("{ms:.1}")));
             let _ = writeln!(out, "| lab | {backend} | {test} | {tokens_per_s:.1} | {p50} | {p95} | {p99} |");
         }
         out += &drafts::as_markdown(&self.drafts);
-        let GpuReport { dispatches, submits, bytes_read, pipelines, first_use_ms, .. } = self;
-        let _ = writeln!(out, "\nPer token: {dispatches} dispatches, {submits} submit, {bytes_read} bytes read back.");
-        let _ = writeln!(out, "Pipelines: {pipelines}, recorded and compiled in {first_use_ms:.0} ms.\n");
-        out += "| format | rows x cols | ms | GB/s | of copy | times f32 |\n|---|---|---|---|---|---|\n";
-        for Product { format, side, ms, gb_per_s, of_copy, of_f32 } in &self.products {
-            let (of_copy, of_f32) = (100.0 * of_copy, of_f32.map_or_else(String::new, |times| format!("{times:.2}")));
-            let _ =
-                writeln!(out, "| {format} | {side} x {side} | {ms:.2} | {gb_per_s:.2} | {of_copy:.0} % | {of_f32} |");
+        let GpuReport { pipelines, first_use_ms, copy_gb_per_s, .. } = self;
+        let Token { dispatches, submits, bytes_read_back, weight_bytes, .. } = self.token;
+        let _ = writeln!(
+            out,
+            "\nPer token: {dispatches} dispatches, {submits} submit, {bytes_read_back} bytes read back, {:.2} MB of weights read",
+            weight_bytes as f64 / 1e6
+        );
+        let _ = writeln!(out, "Pipelines: {pipelines}, recorded and compiled in {first_use_ms:.0} ms");
+        if let Some([early, late]) = self.memory {
+            let _ = writeln!(
+                out,
+                "GPU memory: {} KiB after {SETTLED} turns, {} KiB after {TURNS}",
+                early >> 10,
+                late >> 10
+            );
         }
-        let _ = writeln!(out, "| copy | | | {:.2} | | |", self.copy_gb_per_s);
+        let _ = writeln!(out, "Copy: {copy_gb_per_s:.2} GB/s, read and written\n");
+        out += &profile::as_markdown(&self.kernels);
+        out.push('\n');
+        out += &product::as_markdown(&self.products);
+        out.push('\n');
+        out += &target::as_markdown(&self.targets);
+        let _ = writeln!(out, "\nMeasured in {:.0} s", self.seconds);
         out
     }
 }
@@ -266,43 +421,72 @@ impl GpuReport {
 mod tests {
     use super::*;
 
-    #[test]
-    fn markdown_has_a_row_per_measurement() {
-        let report = GpuReport {
+    fn report() -> GpuReport {
+        GpuReport {
             adapter: "llvmpipe".into(),
             driver: "llvmpipe 1".into(),
             backend: "vulkan".into(),
-            max_binding: 128 << 20,
-            shape: [40, 64, 259],
+            software: true,
+            limits: Limits {
+                binding_bytes: 128 << 20,
+                buffer_bytes: 256 << 20,
+                workgroup_bytes: 16384,
+                invocations: 256,
+                storage_buffers: 8,
+            },
+            shape: Shape { layers: 40, dim: 64, experts: 8, vocab: 384 },
             lines: vec![
                 Line::read("pp64".into(), 64, Duration::from_secs(2)),
                 Line::written("tg4 @ d256".into(), [80, 100, 70, 90].map(Duration::from_millis).to_vec()),
             ],
             drafts: Vec::new(),
-            dispatches: 300,
-            submits: 1,
-            bytes_read: 4,
+            token: Token {
+                dispatches: 300,
+                plain_layer: 17,
+                source_layer: 25,
+                submits: 1,
+                bytes_read_back: 4,
+                weight_bytes: 1_500_000,
+            },
             pipelines: 30,
             first_use_ms: 1500.0,
+            memory: Some([4096, 4096]),
             copy_gb_per_s: 8.0,
+            kernels: Vec::new(),
             products: vec![Product {
                 format: "fp4",
-                side: 8192,
+                shape: [8192, 8192],
+                weight_bytes: 1 << 20,
                 ms: 20.0,
                 gb_per_s: 2.0,
                 of_copy: 0.25,
                 of_f32: Some(1.25),
             }],
-        };
-        let text = report.as_markdown();
+            targets: Vec::new(),
+            seconds: 12.0,
+        }
+    }
+
+    #[test]
+    fn markdown_has_a_row_per_measurement() {
+        let text = report().as_markdown();
         for row in [
-            "GPU: llvmpipe, llvmpipe 1, vulkan, bindings up to 128 MiB.",
+            "GPU: llvmpipe, llvmpipe 1, vulkan, software",
             "| lab | vulkan | pp64 | 32.0 |  |  |  |",
             "| lab | vulkan | tg4 @ d256 | 11.8 | 80.0 | 100.0 | 100.0 |",
-            "Per token: 300 dispatches, 1 submit, 4 bytes read back.",
+            "Per token: 300 dispatches, 1 submit, 4 bytes read back, 1.50 MB of weights read",
+            "GPU memory: 4 KiB after 10 turns, 4 KiB after 100",
             "| fp4 | 8192 x 8192 | 20.00 | 2.00 | 25 % | 1.25 |",
         ] {
             assert!(text.lines().any(|line| line == row), "{text}");
         }
+    }
+
+    #[test]
+    fn targets_are_judged() {
+        let targets = report().judged(&[(1024, 10.0), (32_768, 16.0)], 0.55);
+        let missed: Vec<&str> = targets.iter().filter(|t| !t.met).map(|t| t.what.as_str()).collect();
+        assert_eq!(missed, ["dispatches of a source layer", "time per token at 32768, times that at 1024"]);
+        assert_eq!(targets.len(), 8);
     }
 }

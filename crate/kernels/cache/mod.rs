@@ -5,7 +5,8 @@ pub mod pool_pairs;
 
 use crate::Result;
 use crate::blocks::b6a_kv_cache::{Format, Plane};
-use crate::gpu::{Element, Gpu, Tensor, readback};
+use crate::gpu::readback::{self, Piece};
+use crate::gpu::{Element, Gpu, Tensor};
 
 /// Rows of one width in one storage format, codes and scales apart: the twin of [`Plane`] in GPU memory.
 #[derive(Debug, Clone)]
@@ -51,22 +52,18 @@ impl GpuPlane {
         }
     }
 
-    /// Reads all rows back, in the bytes of the reference.
-    ///
-    /// # Errors
-    /// [`crate::Error::Gpu`].
-    pub async fn read(&self, gpu: &Gpu) -> Result<Plane> {
+    /// `rows` rows in the bytes of the reference, from the bytes of both buffers.
+    fn plane(&self, rows: usize, [codes, scales]: [Vec<u8>; 2]) -> Plane {
         let (code_bytes, scale_bytes) = Plane::row_bytes(self.format, self.width);
         let mut plane = Plane::new(self.format, self.width);
         if self.format == Format::F32 {
-            plane.values = readback::f32s(gpu, &self.codes_as_f32()).await?;
-            return Ok(plane);
+            plane.values = readback::floats(&codes, rows * self.width);
+            return plane;
         }
-        plane.codes = readback::bytes(gpu, &self.codes).await?;
-        plane.codes.truncate(self.capacity * code_bytes);
-        plane.scales = readback::bytes(gpu, &self.scales).await?;
-        plane.scales.truncate(self.capacity * scale_bytes);
-        Ok(plane)
+        (plane.codes, plane.scales) = (codes, scales);
+        plane.codes.truncate(rows * code_bytes);
+        plane.scales.truncate(rows * scale_bytes);
+        plane
     }
 
     /// Writes rows to the first places, in the bytes of the reference. The plane has the same format and width, and no more rows.
@@ -86,13 +83,33 @@ impl GpuPlane {
         }
     }
 
-    fn codes_as_f32(&self) -> Tensor {
-        Tensor { element: Element::F32, shape: vec![self.capacity, self.width], ..self.codes.clone() }
-    }
-
     /// Bytes of `rows` rows, codes and scales.
     pub fn bytes(&self, rows: usize) -> usize {
         let (codes, scales) = Plane::row_bytes(self.format, self.width);
         rows * (codes + scales)
     }
+}
+
+/// Reads the first rows of planes, in the bytes of the reference, and whole tensors of f32: all together.
+///
+/// # Errors
+/// [`crate::Error::Gpu`].
+pub async fn read(
+    gpu: &Gpu,
+    planes: &[(&GpuPlane, usize)],
+    tensors: &[&Tensor],
+) -> Result<(Vec<Plane>, Vec<Vec<f32>>)> {
+    let mut pieces = Vec::with_capacity(2 * planes.len() + tensors.len());
+    for (plane, rows) in planes {
+        let (codes, scales) = Plane::row_bytes(plane.format, plane.width);
+        pieces
+            .extend([Piece::of(&plane.codes, (rows * codes) as u64), Piece::of(&plane.scales, (rows * scales) as u64)]);
+    }
+    pieces.extend(tensors.iter().map(|tensor| Piece::of(tensor, tensor.buffer.size())));
+    let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    let mut bytes = readback::many(gpu, encoder, &pieces).await?.into_iter();
+    let mut next = || bytes.next().unwrap_or_default();
+    let planes = planes.iter().map(|(plane, rows)| plane.plane(*rows, [next(), next()])).collect();
+    let tensors = tensors.iter().map(|tensor| readback::floats(&next(), tensor.len())).collect();
+    Ok((planes, tensors))
 }

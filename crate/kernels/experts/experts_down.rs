@@ -56,5 +56,6 @@ pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 6], call: &Tensor, n
     let (dim, experts) = (y.shape[1] as u32, codes.shape[0] as u32);
     let p = ExpertsDown { dim, inter, k: slots - 1, experts, place: planner.place };
     let bound = [h, codes, scales, shared, ids, y, &fault, call];
+    planner.reads(super::chosen_bytes([codes, scales, shared], slots as usize - 1, n as usize));
     planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &p, [dim.div_ceil(64), n, 1])
 }

@@ -42,5 +42,6 @@ pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 6], call: &Tensor, n
     let (dim, experts) = (out.shape[2] as u32, codes.shape[0] as u32);
     let p = ExpertsDown { dim, inter, k: slots - 1, experts, place: planner.place };
     let bound = [h, codes, scales, shared, ids, out, &fault, call];
+    planner.reads(super::chosen_bytes([codes, scales, shared], slots as usize - 1, n as usize));
     planner.dispatch(&KERNEL, &[round_flag(numerics)], &bound, &p, [dim.div_ceil(64), experts + 1, n.div_ceil(64)])
 }

@@ -65,5 +65,6 @@ pub fn record(
     let (dim, experts) = (x.shape[1] as u32, codes.shape[0] as u32);
     let p = ExpertsUp { dim, inter, k: slots - 1, experts, limit, place: planner.place };
     let bound = [x, codes, scales, shared, ids, weights, h, &fault, call];
+    planner.reads(super::chosen_bytes([codes, scales, shared], slots as usize - 1, n as usize));
     planner.dispatch(&KERNEL, &[quantise.into(), round_flag(numerics)], &bound, &p, [inter.div_ceil(64), slots, n])
 }

@@ -30,3 +30,9 @@ fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.resize(bytes.len().next_multiple_of(16), 0);
     bytes
 }
+
+/// Bytes of weights that `n` tokens read at most: the experts that they choose, `k` each, and the shared one.
+fn chosen_bytes([codes, scales, shared]: [&Tensor; 3], k: usize, n: usize) -> usize {
+    let experts = codes.shape[0];
+    (codes.len() + scales.len()) / experts * (k * n).min(experts) + shared.len()
+}

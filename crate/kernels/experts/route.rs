@@ -3,10 +3,10 @@
 //! The shader:
 #![doc = concat!("```wgsl\n", include_str!("../../../shaders/experts/route.wgsl"), "\n```")]
 
-use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::call::Call;
 use crate::kernels::include::CALL;
+use crate::{Error, Result};
 
 crate::uniform_struct! {
     /// Parameters of `route`.
@@ -39,12 +39,19 @@ pub const KERNEL: Kernel = Kernel {
     overrides: &[],
 };
 
+/// Most experts that can be routed to: what the shader's workgroup memory holds.
+pub const MOST_EXPERTS: usize = 2048;
+
 /// Records `scores` `[n, experts]`, `ids` and `weights` `[n, k]` from `logits` `[n, experts]`, the two biases and `image_mask` `[n]`.
 ///
 /// # Errors
-/// What [`Planner::dispatch`] refuses.
+/// [`Error::DoesNotFit`] for more than [`MOST_EXPERTS`], and what [`Planner::dispatch`] refuses.
 pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 7], call: &Tensor, scale: f32) -> Result<()> {
     let [logits, bias, bias_vl, image_mask, scores, ids, weights] = tensors;
+    if bias.len() > MOST_EXPERTS {
+        let (needed, available) = (format!("{} experts", bias.len()), format!("{MOST_EXPERTS} experts"));
+        return Err(Error::DoesNotFit { what: "the router's sums in a workgroup".into(), needed, available });
+    }
     let p = Route { experts: bias.len() as u32, k: ids.shape[1] as u32, scale };
     let bound = [logits, bias, bias_vl, image_mask, scores, ids, weights, call];
     planner.dispatch(&KERNEL, &[], &bound, &p, [ids.shape[0] as u32, 1, 1])

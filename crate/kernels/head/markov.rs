@@ -62,5 +62,6 @@ pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 7], [call, draw]: [&
     }
     let p = Markov { vocab: vocab as u32, rank: rank as u32, row: row as u32 };
     let bound = [base, embed, head, anchor, drafted, values, ids, call, draw];
+    planner.reads(head.len());
     planner.dispatch(&KERNEL, &[], &bound, &p, [vocab.div_ceil(PIECE) as u32, 1, 1])
 }

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::config::Config;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::call::Call;
-use crate::kernels::include::CALL;
+use crate::kernels::include::{CALL, SELECT};
 
 crate::uniform_struct! {
     /// Parameters of `candidate_blocks`.
@@ -29,7 +29,7 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "candidate_blocks",
     wgsl: include_str!("../../../shaders/index/candidate_blocks.wgsl"),
-    includes: &[CALL],
+    includes: &[CALL, SELECT],
     bindings: &[
         read("scores"),
         read_write("best"),

@@ -6,7 +6,7 @@
 use crate::Result;
 use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::call::Call;
-use crate::kernels::include::CALL;
+use crate::kernels::include::{CALL, SELECT};
 
 crate::uniform_struct! {
     /// Parameters of `top_k`.
@@ -24,7 +24,7 @@ crate::uniform_struct! {
 pub const KERNEL: Kernel = Kernel {
     name: "top_k",
     wgsl: include_str!("../../../shaders/index/top_k.wgsl"),
-    includes: &[CALL],
+    includes: &[CALL, SELECT],
     bindings: &[read("scores"), read_write("ids"), uniform::<Call>("call"), uniform::<TopK>("p")],
     overrides: &[],
 };

@@ -4,7 +4,7 @@
 #![doc = concat!("```wgsl\n", include_str!("../../../shaders/input/embed.wgsl"), "\n```")]
 
 use crate::Result;
-use crate::gpu::{Kernel, Planner, Tensor, read, read_write, uniform};
+use crate::gpu::{Gpu, Kernel, Planner, Tensor, read, read_write, uniform};
 use crate::kernels::call::Call;
 use crate::kernels::include::{CALL, DECODE};
 
@@ -15,6 +15,10 @@ crate::uniform_struct! {
         pub dim: u32,
         /// Streams.
         pub lanes: u32,
+        /// Rows of this piece of the table.
+        pub rows: u32,
+        /// Rows of the table before it.
+        pub first: u32,
     }
 }
 
@@ -39,15 +43,46 @@ pub const KERNEL: Kernel = Kernel {
 /// Marks a text position in `images`.
 pub const TEXT: u32 = u32::MAX;
 
-/// Records the rows of `capacity` positions: `ids`, `images` `[n]`, `table` `[vocab, dim]` bf16, `image_rows` `[pictures, dim]` into `streams`
-/// `[n, lanes, dim]` and `pre` `[n, lanes]`.
+/// The embedding table in GPU memory `[vocab, dim]`, bf16: whole where the device binds it whole, and otherwise in pieces.
+#[derive(Debug, Clone)]
+pub struct Table {
+    pieces: Vec<Tensor>,
+    /// Rows of every piece but the last.
+    rows: usize,
+}
+
+impl Table {
+    /// Copies a table, `bytes` those of its rows.
+    ///
+    /// # Errors
+    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) if not even one row can be bound.
+    pub fn new(gpu: &Gpu, label: &str, [vocab, dim]: [usize; 2], bytes: &[u8]) -> Result<Self> {
+        let rows = gpu.rows_of_piece(2 * dim, 1).min(vocab);
+        let piece = |bytes: &[u8]| Tensor::bytes(gpu, label, &[bytes.len() / (2 * dim), 2 * dim], bytes);
+        Ok(Table { pieces: bytes.chunks(rows * 2 * dim).map(piece).collect::<Result<_>>()?, rows })
+    }
+}
+
+/// Records the rows of `capacity` positions: `ids`, `images` `[n]`, a `table`, `image_rows` `[pictures, dim]` into `streams` `[n, lanes, dim]` and
+/// `pre` `[n, lanes]`. Each piece of the table writes the rows of its own ids.
 ///
 /// # Errors
 /// What [`Planner::dispatch`] refuses.
-pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 6], call: &Tensor, capacity: usize) -> Result<()> {
-    let [ids, images, table, image_rows, streams, pre] = tensors;
+pub fn record(
+    planner: &mut Planner<'_>,
+    table: &Table,
+    tensors: [&Tensor; 5],
+    call: &Tensor,
+    capacity: usize,
+) -> Result<()> {
+    let [ids, images, image_rows, streams, pre] = tensors;
     let (lanes, dim) = (streams.shape[1], streams.shape[2]);
-    let p = Embed { dim: dim as u32, lanes: lanes as u32 };
     let groups = [capacity as u32, dim.div_ceil(64) as u32, 1];
-    planner.dispatch(&KERNEL, &[], &[ids, images, table, image_rows, streams, pre, call], &p, groups)
+    for (index, piece) in table.pieces.iter().enumerate() {
+        let (rows, first) = (piece.shape[0] as u32, (index * table.rows) as u32);
+        let p = Embed { dim: dim as u32, lanes: lanes as u32, rows, first };
+        planner.reads(capacity * 2 * dim);
+        planner.dispatch(&KERNEL, &[], &[ids, images, piece, image_rows, streams, pre, call], &p, groups)?;
+    }
+    Ok(())
 }

@@ -6,13 +6,13 @@
 use super::Linear;
 use crate::gpu::{Kernel, read, read_write, uniform};
 use crate::kernels::call::Call;
-use crate::kernels::include::{CALL, DECODE, FAULT, ROUND};
+use crate::kernels::include::{CALL, DECODE, FAULT, LINEAR, ROUND};
 
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "linear_bf16",
     wgsl: include_str!("../../../shaders/linear/linear_bf16.wgsl"),
-    includes: &[CALL, DECODE, FAULT, ROUND],
+    includes: &[CALL, DECODE, FAULT, LINEAR, ROUND],
     bindings: &[
         read("weights"),
         read("x"),

@@ -14,8 +14,12 @@ use crate::numerics::precision::Precision;
 crate::uniform_struct! {
     /// Parameters of the linear kernels.
     pub struct Linear {
-        /// Outputs.
+        /// Rows of this piece of the matrix.
         pub rows: u32,
+        /// Rows of the matrix before it.
+        pub first: u32,
+        /// Outputs: rows of the matrix.
+        pub outputs: u32,
         /// Inputs of one output.
         pub cols: u32,
         /// Elements of a row of x.
@@ -27,60 +31,98 @@ crate::uniform_struct! {
     }
 }
 
-/// A weight in GPU memory, in its storage format. Columns are filled up to a multiple of 32 with zeros.
+/// A weight in GPU memory, in its storage format. Columns are filled up to a multiple of 32 with zeros. What the device does not bind whole is
+/// there in pieces of some rows each.
 #[derive(Debug, Clone)]
 pub struct GpuMatrix {
     /// Outputs.
     pub rows: usize,
     /// Inputs.
     pub cols: usize,
-    tensors: Vec<Tensor>,
+    pieces: Vec<Piece>,
     kernel: &'static Kernel,
+}
+
+/// Some rows of a matrix.
+#[derive(Debug, Clone)]
+struct Piece {
+    /// Rows before it.
+    first: usize,
+    rows: usize,
+    /// Values, or codes and scales.
+    tensors: Vec<Tensor>,
+}
+
+/// Bytes of a matrix: of a row of values or codes, of a row of scales, and how many rows share that.
+struct Stored<'a> {
+    kernel: &'static Kernel,
+    cols: usize,
+    values: (usize, &'a [u8]),
+    scales: Option<(usize, &'a [u8])>,
+    rows_per_scale: usize,
 }
 
 impl GpuMatrix {
     /// Copies a matrix as it is stored.
     ///
     /// # Errors
-    /// [`crate::Error::DoesNotFit`] if it passes what the device binds.
+    /// [`crate::Error::DoesNotFit`] if not even 32 rows can be bound.
     pub fn new(gpu: &Gpu, label: &str, matrix: &Matrix) -> Result<Self> {
-        let (rows, cols) = (matrix.rows(), matrix.cols());
-        let (tensors, kernel, cols) = match matrix {
+        let cols = matrix.cols();
+        match matrix {
             Matrix::Fp8 { codes, scales, .. } if cols.is_multiple_of(BLOCK) => {
-                let scale_shape = [rows.div_ceil(BLOCK), cols / BLOCK];
-                (coded(gpu, label, ([rows, cols], codes), (scale_shape, scales))?, &linear_fp8::KERNEL, cols)
+                let (values, scales) = ((cols, &codes[..]), Some((cols / BLOCK, &scales[..])));
+                let stored = Stored { kernel: &linear_fp8::KERNEL, cols, values, scales, rows_per_scale: BLOCK };
+                Self::copied(gpu, label, matrix.rows(), &stored)
             }
             Matrix::Fp4 { packed, scales, .. } => {
-                let (code_shape, scale_shape) = ([rows, cols / 2], [rows, cols / BLOCK]);
-                (coded(gpu, label, (code_shape, packed), (scale_shape, scales))?, &linear_fp4::KERNEL, cols)
+                let (values, scales) = ((cols / 2, &packed[..]), Some((cols / BLOCK, &scales[..])));
+                let stored = Stored { kernel: &linear_fp4::KERNEL, cols, values, scales, rows_per_scale: 1 };
+                Self::copied(gpu, label, matrix.rows(), &stored)
             }
             Matrix::Bf16 { data, .. } => {
                 let (data, cols) = padded(data, cols);
-                let tensor = Tensor::bytes(gpu, label, &[rows, 2 * cols], bytemuck::cast_slice(&data))?;
-                (vec![tensor], &linear_bf16::KERNEL, cols)
+                let values = (2 * cols, bytemuck::cast_slice(&data));
+                let stored = Stored { kernel: &linear_bf16::KERNEL, cols, values, scales: None, rows_per_scale: 1 };
+                Self::copied(gpu, label, matrix.rows(), &stored)
             }
             _ => {
                 let (data, cols) = padded(&matrix.to_f32(), cols);
-                (vec![Tensor::f32(gpu, label, &[rows, cols], &data)?], &linear_f32::KERNEL, cols)
+                let values = (4 * cols, bytemuck::cast_slice(&data));
+                let stored = Stored { kernel: &linear_f32::KERNEL, cols, values, scales: None, rows_per_scale: 1 };
+                Self::copied(gpu, label, matrix.rows(), &stored)
             }
-        };
-        Ok(GpuMatrix { rows, cols, tensors, kernel })
+        }
     }
 
-    /// Whether its activations are quantised in released numerics.
-    pub fn is_quantised(&self) -> bool {
-        self.tensors.len() == 2
+    fn copied(gpu: &Gpu, label: &str, rows: usize, stored: &Stored<'_>) -> Result<Self> {
+        let most = gpu.rows_of_piece(stored.values.0, BLOCK);
+        let mut pieces = Vec::new();
+        for first in (0..rows).step_by(most) {
+            let end = (first + most).min(rows);
+            let part = |(width, bytes): (usize, &[u8]), share: usize, label: &str| {
+                let (from, to) = (first / share, end.div_ceil(share));
+                Tensor::bytes(gpu, label, &[to - from, width], &bytes[from * width..to * width])
+            };
+            let mut tensors = vec![part(stored.values, 1, label)?];
+            if let Some(scales) = stored.scales {
+                tensors.push(part(scales, stored.rows_per_scale, &format!("{label} scales"))?);
+            }
+            pieces.push(Piece { first, rows: end - first, tensors });
+        }
+        Ok(GpuMatrix { rows, cols: stored.cols, pieces, kernel: stored.kernel })
     }
 
     /// Bytes in GPU memory.
     pub fn bytes(&self) -> usize {
-        self.tensors.iter().map(|tensor| tensor.buffer.size() as usize).sum()
+        self.pieces.iter().map(Piece::bytes).sum()
     }
 }
 
-fn coded(gpu: &Gpu, label: &str, codes: ([usize; 2], &[u8]), scales: ([usize; 2], &[u8])) -> Result<Vec<Tensor>> {
-    let scale_label = format!("{label} scales");
-    Ok(vec![Tensor::bytes(gpu, label, &codes.0, codes.1)?, Tensor::bytes(gpu, &scale_label, &scales.0, scales.1)?])
+impl Piece {
+    fn bytes(&self) -> usize {
+        self.tensors.iter().map(|tensor| tensor.buffer.size() as usize).sum()
+    }
 }
 
 /// Rows filled up with zeros to a multiple of 32 columns.
@@ -119,18 +161,23 @@ pub fn record(
     round: Precision,
 ) -> Result<()> {
     let capacity = y.len() / weight.rows;
-    let p = Linear {
-        rows: weight.rows as u32,
-        cols: weight.cols as u32,
-        stride: (x.len() / capacity) as u32,
-        group: (weight.rows / groups) as u32,
-        place: planner.place,
-    };
-    let threads = planner.threads_per_output;
-    let mut bound: Vec<&Tensor> = weight.tensors.iter().collect();
+    let (threads, tokens) = (planner.threads_per_output, shared_by(capacity));
     let fault = planner.fault()?;
-    bound.extend([x, y, &fault, call]);
-    let tokens = shared_by(capacity);
-    let workgroups = [(p.rows * threads).div_ceil(64), capacity.div_ceil(tokens as usize) as u32, 1];
-    planner.dispatch(weight.kernel, &[tokens, threads, round_flag(round)], &bound, &p, workgroups)
+    for piece in &weight.pieces {
+        let p = Linear {
+            rows: piece.rows as u32,
+            first: piece.first as u32,
+            outputs: weight.rows as u32,
+            cols: weight.cols as u32,
+            stride: (x.len() / capacity) as u32,
+            group: (weight.rows / groups) as u32,
+            place: planner.place,
+        };
+        let mut bound: Vec<&Tensor> = piece.tensors.iter().collect();
+        bound.extend([x, y, &fault, call]);
+        let workgroups = [(p.rows * threads).div_ceil(64), capacity.div_ceil(tokens as usize) as u32, 1];
+        planner.reads(piece.bytes());
+        planner.dispatch(weight.kernel, &[tokens, threads, round_flag(round)], &bound, &p, workgroups)?;
+    }
+    Ok(())
 }

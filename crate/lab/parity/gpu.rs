@@ -1,9 +1,9 @@
-//! The GPU against a golden file: end to end, with the same comparisons and limits as the reference.
-//!
-//! Teacher forcing, layer by layer on golden input, is the reference's; the GPU is compared with the reference at every tap by `tests/gpu`.
+//! The GPU against a golden file: the same cases, comparisons and limits as the reference's.
 
-use super::{NotRun, Report, blind, end_to_end_tap, greedy_check, judge_end_to_end, judge_vision, kv, named};
-use super::{patches_of_picture, prompt};
+use super::{
+    Report, blind, end_to_end_tap, greedy_check, has_layers, judge_draft, judge_end_to_end, judge_vision, kv, layers,
+    named, no_drafter, patches_of_picture, prompt,
+};
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Recorder, Tap};
 use crate::error::Result;
@@ -12,10 +12,10 @@ use crate::model::Prefill;
 use crate::model::gpu::{GpuModel, Trace};
 use crate::numerics::ops::argmax;
 
-/// Taps that are read back.
+/// Taps that are read back end to end.
 const TAPS: [Tap; 2] = [Tap::TopkIds, Tap::Streams];
 
-/// Runs the named cases of a golden file, or all. What only the reference can do is listed in the report as not run.
+/// Runs the named cases of a golden file, or all.
 ///
 /// # Errors
 /// As [`super::run`].
@@ -23,33 +23,43 @@ pub async fn run(model: &mut GpuModel, golden: &GoldenFile, cases: &[String]) ->
     let mut report = Report::default();
     for case in &named(golden, cases)? {
         model.context.kv = kv(case);
-        let skipped = match case.as_str() {
-            "greedy" => {
-                greedy(model, golden, &mut report).await?;
-                None
-            }
-            "dspark" => Some(("the draft", "golden taps can be given to the CPU reference's drafter only")),
-            "vision" => {
-                vision(model, golden, &mut report).await?;
-                None
-            }
+        match case.as_str() {
+            "greedy" => greedy(model, golden, &mut report).await?,
+            "dspark" => draft(model, golden, &mut report).await?,
+            "vision" => vision(model, golden, &mut report).await?,
             _ => {
-                end_to_end(model, golden, case, &mut report).await?;
-                let layered = golden.get(&format!("{case}.layers.0.streams")).is_some();
-                layered.then_some(("layer by layer", "golden input can be given to layers of the CPU reference only"))
+                let prompt = prompt(model.config(), golden, case)?;
+                if has_layers(golden, case) {
+                    layers::compare_gpu(model, golden, case, &prompt, &mut report).await?;
+                }
+                end_to_end(model, golden, case, &prompt, &mut report).await?;
             }
-        };
-        report.not_run.extend(skipped.map(|(what, why)| NotRun { case: case.clone(), what, why }));
+        }
     }
     Ok(report)
 }
 
-async fn end_to_end(model: &GpuModel, golden: &GoldenFile, case: &str, report: &mut Report) -> Result<()> {
-    let prompt = prompt(model.config(), golden, case)?;
+/// DSpark alone: rings from the golden taps, one draft, corrected on the CPU with every logit to see and on the GPU as decoding does it.
+async fn draft(model: &GpuModel, golden: &GoldenFile, report: &mut Report) -> Result<()> {
+    let taps = golden.need("dspark.target_hidden")?;
+    let anchor = golden.need("dspark.anchor_id")?.ids()[0];
+    let Some(mut state) = model.drafter_alone(&taps.f32).await? else { return Err(no_drafter(golden)) };
+    let Some(draft) = model.draft(&mut state, anchor).await? else { return Err(no_drafter(golden)) };
+    let proposed = model.propose(&mut state, anchor, 0.0, 0).await?.map(|proposal| proposal.ids);
+    judge_draft(model.config(), golden, &draft, proposed.as_deref(), report)
+}
+
+async fn end_to_end(
+    model: &GpuModel,
+    golden: &GoldenFile,
+    case: &str,
+    prompt: &Prompt,
+    report: &mut Report,
+) -> Result<()> {
     let (mut state, mut trace) = (model.state()?, Trace::default());
     let how = Prefill { all_logits: true, ..Prefill::default() };
     let names = TAPS.map(Tap::name);
-    let output = model.prefill_traced(&mut state, &prompt, how, &names, &mut trace).await?;
+    let output = model.prefill_traced(&mut state, prompt, how, &names, &mut trace).await?;
     let mut recorder = Recorder::new(|tap, _| end_to_end_tap(tap));
     trace.replay(model.config(), &mut recorder);
     judge_end_to_end(model.config(), golden, case, (&recorder, &output.logits), report)

@@ -4,10 +4,12 @@ use super::{Report, compare, limits};
 use crate::blocks::b1a_input::{self as input, Prompt};
 use crate::blocks::b6a_kv_cache::{Format, Plane};
 use crate::blocks::layer::Rows;
-use crate::blocks::tap::{Recorder, Tap};
+use crate::blocks::tap::{Observer, Recorder, Tap, Values};
+use crate::config::Config;
 use crate::error::Result;
 use crate::lab::golden::GoldenFile;
-use crate::model::{Forced, Reference};
+use crate::model::Reference;
+use crate::model::gpu::{Given, GpuModel, Trace};
 
 /// Compares every layer of a case that holds streams. Where the file leaves layers out, the rows run on through them, still with the golden
 /// global KV and selections, until the next layer that it holds; what such a layer gives is shown but not judged, since a window row may have
@@ -22,45 +24,104 @@ pub(super) async fn compare(
     let embedding = input::embed(&model.input, prompt, 0..prompt.len(), 0)?;
     let mut rows = Rows::enter(&model.context, &embedding, prompt.types.clone(), 0);
     let mut pool = None;
-    let mut golden_input = true;
+    let given = given(model.config(), golden, case)?;
     for layer in 0..model.config().n_layers {
-        let forced = forced(model, golden, case, layer)?;
+        let forced = given.forced(model.config(), layer);
         let mut seen = Recorder::new(|_, _| true);
         model.layer_alone(layer, &mut rows, &prompt.ids, forced.as_ref(), &mut pool, &mut seen).await?;
-        let before = report.checks.len();
-        caches(golden, case, layer, &seen, report);
-        selection(golden, case, layer, &seen, report);
-        values(golden, case, layer, &seen, report);
-        if !golden_input {
-            report.checks[before..].iter_mut().for_each(|check| check.limit = None);
-        }
-        golden_input = false;
-        if let Some(streams) = golden.get(&format!("{case}.layers.{layer}.streams")) {
-            rows.streams.clone_from(&streams.f32);
-            rows.pre.clone_from(&golden.need(&format!("{case}.layers.{layer}.pre_mix"))?.f32);
-            golden_input = true;
+        judge(golden, case, layer, &seen, &given, report);
+        if let Some([streams, pre]) = given.outputs.get(&layer) {
+            rows.streams.clone_from(streams);
+            rows.pre.clone_from(pre);
         }
     }
     Ok(())
 }
 
-/// The golden global KV and selection that `layer` reads.
-fn forced(model: &Reference, golden: &GoldenFile, case: &str, layer: usize) -> Result<Option<Forced>> {
-    let config = model.config();
-    let (Some(kv), Some(index)) = (config.kv_source(layer), config.index_source(layer)) else { return Ok(None) };
-    let plane = |name: &str, width: usize| -> Result<Plane> {
-        let mut plane = Plane::new(Format::F32, width);
-        plane.extend(&golden.need(&format!("{case}.layers.{kv}.{name}"))?.f32);
-        Ok(plane)
-    };
-    let topk = golden.need(&format!("{case}.layers.{index}.topk_indices"))?;
-    Ok(Some(Forced {
-        entries: plane("compressed_kv", config.head_dim)?,
-        keys: plane("index_keys", config.index_head_dim)?,
-        selection: (topk.i64.chunks_exact(topk.row()))
-            .map(|row| compare::chosen(row).into_iter().map(|j| j as u32).collect())
-            .collect(),
-    }))
+/// Taps that the comparisons of a layer read.
+const TAPS: [Tap; 10] = [
+    Tap::IndexScores,
+    Tap::TopkIds,
+    Tap::AttnComb,
+    Tap::AttnOut,
+    Tap::RouterScores,
+    Tap::ExpertIds,
+    Tap::ExpertWeights,
+    Tap::FfnOut,
+    Tap::FfnPre,
+    Tap::Streams,
+];
+
+/// [`compare`] for layers on the GPU.
+pub(super) async fn compare_gpu(
+    model: &GpuModel,
+    golden: &GoldenFile,
+    case: &str,
+    prompt: &Prompt,
+    report: &mut Report,
+) -> Result<()> {
+    let (config, given) = (model.config(), given(model.config(), golden, case)?);
+    let mut trace = Trace::default();
+    let state = model.layers_alone(prompt, &given, &TAPS.map(Tap::name), &mut trace).await?;
+    let mut seen = Recorder::new(|_, _| true);
+    trace.replay(config, &mut seen);
+    for &layer in &config.kv_source_layers {
+        // Readers decode what is stored, and so is it compared.
+        let stored = state.stored(&model.gpu, layer).await?;
+        for (tap, plane) in [Tap::CompressedKv, Tap::IndexKeys].into_iter().zip(stored.into_iter().flatten()) {
+            let rows = prompt.len() / config.ratio(layer).max(1);
+            let values = &plane.read_from(0)[..rows * plane.width];
+            seen.see(tap, layer, &[rows, plane.width], Values::F32(values));
+        }
+    }
+    for layer in 0..config.n_layers {
+        judge(golden, case, layer, &seen, &given, report);
+    }
+    Ok(())
+}
+
+/// What a layer that ran alone showed. It is judged if its own input was golden.
+fn judge<F: Fn(Tap, usize) -> bool>(
+    golden: &GoldenFile,
+    case: &str,
+    layer: usize,
+    seen: &Recorder<F>,
+    given: &Given,
+    report: &mut Report,
+) {
+    let before = report.checks.len();
+    caches(golden, case, layer, seen, report);
+    selection(golden, case, layer, seen, report);
+    values(golden, case, layer, seen, report);
+    if layer > 0 && !given.outputs.contains_key(&(layer - 1)) {
+        report.checks[before..].iter_mut().for_each(|check| check.limit = None);
+    }
+}
+
+/// The golden global KV, selections, and outputs of the layers that the file holds.
+fn given(config: &Config, golden: &GoldenFile, case: &str) -> Result<Given> {
+    let mut given = Given::default();
+    for layer in 0..config.n_layers {
+        let need = |name: &str| golden.need(&format!("{case}.layers.{layer}.{name}"));
+        if config.kv_source(layer) == Some(layer) {
+            let plane = |name: &str, width: usize| -> Result<Plane> {
+                let mut plane = Plane::new(Format::F32, width);
+                plane.extend(&need(name)?.f32);
+                Ok(plane)
+            };
+            let caches = [plane("compressed_kv", config.head_dim)?, plane("index_keys", config.index_head_dim)?];
+            given.caches.insert(layer, caches);
+        }
+        if config.index_source(layer) == Some(layer) {
+            let topk = need("topk_indices")?;
+            let chosen = |row: &[i64]| compare::chosen(row).into_iter().map(|j| j as u32).collect();
+            given.selections.insert(layer, topk.i64.chunks_exact(topk.row()).map(chosen).collect());
+        }
+        if golden.get(&format!("{case}.layers.{layer}.streams")).is_some() {
+            given.outputs.insert(layer, [need("streams")?.f32.clone(), need("pre_mix")?.f32.clone()]);
+        }
+    }
+    Ok(given)
 }
 
 /// 3B and 6A: the entries and keys that a source wrote.

@@ -12,6 +12,7 @@ mod layers;
 pub use gpu::run as run_gpu;
 
 use crate::blocks::b1a_input::Prompt;
+use crate::blocks::b6b_head_dspark::{self as head, Draft};
 use crate::blocks::tap::{Recorder, Silent, Tap};
 use crate::config::{Config, VisionConfig};
 use crate::error::{Error, Result};
@@ -67,19 +68,6 @@ impl Check {
 pub struct Report {
     /// In the order of the forward pass, case by case.
     pub checks: Vec<Check>,
-    /// What the golden file holds and this engine was not asked, with the reason. Never counted as passed.
-    pub not_run: Vec<NotRun>,
-}
-
-/// A comparison that did not take place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NotRun {
-    /// Case of the golden file.
-    pub case: String,
-    /// What of it.
-    pub what: &'static str,
-    /// Why not.
-    pub why: &'static str,
 }
 
 impl Report {
@@ -109,7 +97,7 @@ pub async fn run(model: &mut Reference, golden: &GoldenFile, cases: &[String]) -
             "vision" => vision(model, golden, &mut report)?,
             _ => {
                 let prompt = prompt(model.config(), golden, case)?;
-                if golden.get(&format!("{case}.layers.0.streams")).is_some() {
+                if has_layers(golden, case) {
                     layers::compare(model, golden, case, &prompt, &mut report).await?;
                 }
                 end_to_end(model, golden, case, &prompt, &mut report).await?;
@@ -138,6 +126,11 @@ fn kv(case: &str) -> Precision {
 /// Taps that are compared end to end.
 fn end_to_end_tap(tap: Tap) -> bool {
     matches!(tap, Tap::EngramRows | Tap::TopkIds | Tap::Streams)
+}
+
+/// Whether the file holds what the layers of a case read and give.
+fn has_layers(golden: &GoldenFile, case: &str) -> bool {
+    golden.get(&format!("{case}.layers.0.streams")).is_some()
 }
 
 fn has(golden: &GoldenFile, case: &str) -> bool {
@@ -264,21 +257,31 @@ fn greedy_check(config: &Config, own: &[u32], expected: &[u32]) -> Check {
 
 /// DSpark alone: rings from the golden taps, one draft.
 fn draft(model: &Reference, golden: &GoldenFile, report: &mut Report) -> Result<()> {
-    let Some(drafter) = &model.drafter else {
-        return Err(Error::Golden {
-            file: golden.file.clone(),
-            problem: "has a draft, but the checkpoint no DSpark".into(),
-        });
-    };
+    let Some(drafter) = &model.drafter else { return Err(no_drafter(golden)) };
     let config = model.config();
     let taps = golden.need("dspark.target_hidden")?;
     let mut state = model.state();
     let first = taps.rows().saturating_sub(config.window_size);
     let recent = &taps.f32[first * taps.row()..];
-    crate::blocks::b6b_head_dspark::seed(&model.context, drafter, &mut state.draft_windows, recent, first);
+    head::seed(&model.context, drafter, &mut state.draft_windows, recent, first);
     state.position = taps.rows();
     let anchor = golden.need("dspark.anchor_id")?.ids()[0];
     let Some(draft) = model.draft(&state, anchor) else { return Ok(()) };
+    judge_draft(config, golden, &draft, None, report)
+}
+
+fn no_drafter(golden: &GoldenFile) -> Error {
+    Error::Golden { file: golden.file.clone(), problem: "has a draft, but the checkpoint no DSpark".into() }
+}
+
+/// Compares a draft's logits and ids, and the ids that the same rings `proposed` without showing logits.
+fn judge_draft(
+    config: &Config,
+    golden: &GoldenFile,
+    draft: &Draft,
+    proposed: Option<&[u32]>,
+    report: &mut Report,
+) -> Result<()> {
     let width = config.vocab_size;
     for (what, own, key) in [
         ("6b.draft_base_logits", &draft.base_logits, "dspark.base_logits"),
@@ -287,8 +290,11 @@ fn draft(model: &Reference, golden: &GoldenFile, report: &mut Report) -> Result<
         let expected = &golden.need(key)?.f32;
         report.checks.push(compare::worst_row("dspark", what, None, own, expected, width, Some(limits::LAYER)));
     }
-    let own: Vec<i64> = draft.ids.iter().map(|&id| i64::from(id)).collect();
-    report.checks.push(compare::equal("dspark", "6b.draft_ids", None, &own, &golden.need("dspark.draft_ids")?.i64));
+    let expected = &golden.need("dspark.draft_ids")?.i64;
+    for (what, own) in [("6b.draft_ids", Some(&draft.ids[..])), ("6b.proposed_ids", proposed)] {
+        let own: Option<Vec<i64>> = own.map(|ids| ids.iter().map(|&id| i64::from(id)).collect());
+        report.checks.extend(own.map(|own| compare::equal("dspark", what, None, &own, expected)));
+    }
     Ok(())
 }
 

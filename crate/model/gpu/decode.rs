@@ -3,8 +3,12 @@
 //! [`GpuModel::decode_greedy`] and [`GpuModel::decode_sampled`] encode the layers, the head on one row and the choice of the token into one
 //! command buffer; only the token's id is read. It must be: the rows of the n-gram tables that the next token needs lie in the checkpoint, and
 //! their addresses follow from its id on the CPU. With the tables and their hash on the GPU the id could feed back there, and several tokens
-//! would go into one submit; the tables (section 2) are what stands against it. Top-p needs the logits ordered and stays on the CPU: take the
-//! logits of [`GpuModel::decode`] and a [`Sampler`](crate::generate::Sampler).
+//! would go into one submit; the tables (section 2) are what stands against it.
+//!
+//! Top-p stays on the CPU: take the logits of [`GpuModel::decode`] and a [`Sampler`](crate::generate::Sampler). Which tokens belong to the smallest
+//! set of a probability hangs on a sum of exponentials in their order, which the sampler forms in f64. WGSL has no f64, and its `exp` differs from
+//! device to device in the last bits: a token at the edge of the set would be kept on one and dropped on another, and the same seed would write
+//! other texts. So with top-p four bytes per token of the vocabulary come back (517 kB of the release), a fraction of the weights that it reads.
 
 use super::record::{self, Part};
 use super::{GpuModel, GpuState, Trace, capacity, fault};
@@ -79,14 +83,22 @@ impl GpuModel {
     /// # Errors
     /// As [`Self::state`].
     pub async fn dispatches(&self) -> Result<(Vec<usize>, usize)> {
-        let mut state = self.state()?;
-        state.scratch(&self.gpu, self.config(), 1)?;
-        let layers = self.plan(&mut state, Part::Whole, 1).await?;
-        let last = self.last_row(&mut state, 1).await?;
+        let plan = self.decode_plan(&mut self.state()?).await?;
         let mut before = 1;
-        let ends = layers.taps.iter().filter(|tap| tap.name == Tap::Streams.name()).map(|tap| tap.after);
+        let ends = plan.taps.iter().filter(|tap| tap.name == Tap::Streams.name()).map(|tap| tap.after);
         let each = ends.map(|end| end - std::mem::replace(&mut before, end)).collect();
-        Ok((each, layers.steps.len() + last.plan.steps.len()))
+        Ok((each, plan.steps.len()))
+    }
+
+    /// All that one decoded token runs on this state, as one plan: to look at, and to measure.
+    ///
+    /// # Errors
+    /// As [`Self::state`].
+    pub async fn decode_plan(&self, state: &mut GpuState) -> Result<Plan> {
+        state.scratch(&self.gpu, self.config(), 1)?;
+        let mut plan = self.plan(state, Part::Whole, 1).await?.as_ref().clone();
+        plan.steps.extend(self.last_row(state, 1).await?.plan.steps.iter().cloned());
+        Ok(plan)
     }
 
     /// Pipelines made so far.
@@ -228,6 +240,26 @@ mod tests {
                 assert_eq!((tap, at), ("5a.out", 2));
                 assert_eq!(planted(&model, &model.head.norm, &nan).await, ("6b.final_norm", head, 0));
             }
+        });
+    }
+
+    /// A replay returns nothing that could be looked at, and still tells.
+    #[test]
+    fn a_replay_names_the_block_too() {
+        pollster::block_on(async {
+            let model = tiny(Precision::F32).await;
+            let prompt = Prompt::text((0..150).map(|i| i % 90).collect());
+            let mut state = model.state().unwrap();
+            model.prefill(&mut state, &prompt, crate::model::Prefill::default()).await.unwrap();
+            let norm = &model.layers[3].q_norm;
+            let before = readback::bytes(&model.gpu, norm).await.unwrap();
+            model.gpu.queue.write_buffer(&norm.buffer, 0, &f32::NAN.to_le_bytes());
+            let error = model.rewind(&mut state, &prompt, 20).await.unwrap_err();
+            assert!(matches!(error, Error::NotFiniteActivation { tap: "4a.query", layer: 3, .. }), "{error}");
+            model.gpu.queue.write_buffer(&norm.buffer, 0, &before);
+            let mut state = model.state().unwrap();
+            model.prefill(&mut state, &prompt, crate::model::Prefill::default()).await.unwrap();
+            model.rewind(&mut state, &prompt, 20).await.unwrap();
         });
     }
 

@@ -4,6 +4,7 @@
 //! a state and a number of rows: it is recorded on first use, and again when the cache has grown. Per call only 64 bytes, the rotation angles
 //! and the n-gram rows are written; then one submit.
 
+mod alone;
 mod decode;
 mod draft;
 mod fault;
@@ -19,6 +20,7 @@ mod verify;
 mod vision;
 mod weights;
 
+pub use alone::Given;
 pub use draft::Proposal;
 pub use slots::SlotWish;
 pub use state::GpuState;
@@ -34,6 +36,7 @@ use crate::gpu::pace::{self, Pace};
 use crate::gpu::{Gpu, Plan, Planner, Tensor, readback};
 use crate::image::{Patches, TokenType};
 use crate::kernels::call::Call;
+use crate::kernels::input::embed::Table;
 use crate::model::load::{Loader, Progress};
 use crate::model::reference::{Output, Prefill};
 use crate::numerics::precision::Precision;
@@ -70,7 +73,7 @@ pub struct GpuModel {
     pub context: Context,
     /// The device.
     pub gpu: Gpu,
-    embed: Tensor,
+    embed: Table,
     layers: Vec<GpuLayer>,
     head: GpuHead,
     drafter: Option<GpuDrafter>,
@@ -372,7 +375,7 @@ impl GpuModel {
         if let Some(plan) = state.plans.get(&(part, capacity)) {
             return Ok(plan.clone());
         }
-        let record = |planner: &mut Planner<'_>| record::part(self, planner, state, (part, capacity));
+        let record = |planner: &mut Planner<'_>| record::part(self, planner, state, (part, capacity), None);
         let plan = Rc::new(self.record("recording a plan", &state.fault, record).await?);
         state.plans.insert((part, capacity), plan.clone());
         Ok(plan)

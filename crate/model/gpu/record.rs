@@ -2,6 +2,7 @@
 
 mod attention;
 
+use super::alone::GivenOnGpu;
 use super::fault::place;
 use super::scratch::Scratch;
 use super::state::GpuState;
@@ -43,6 +44,8 @@ struct Recorder<'a, 'b> {
     tail_ring: Option<&'a GpuPlane>,
     /// Entries and index keys are there already, and stay as they are.
     stored: bool,
+    /// What layers read instead of what was computed before them, when each is judged alone.
+    given: Option<&'a GivenOnGpu>,
 }
 
 /// Records a part of the model for `capacity` rows.
@@ -51,15 +54,16 @@ pub(super) fn part(
     planner: &mut Planner<'_>,
     state: &GpuState,
     (part, capacity): (Part, usize),
+    given: Option<&GivenOnGpu>,
 ) -> Result<()> {
     let s = state.made_scratch(capacity);
     let (end, split) = (model.config().n_layers, model.config().last_kv_source().unwrap_or(0));
     let tail_ring = state.tail_ring.as_ref().filter(|_| part == Part::Decoder);
     let stored = part == Part::Replay;
-    let mut recorder = Recorder { model, planner, state, s, n: capacity, tail_ring, stored };
+    let mut recorder = Recorder { model, planner, state, s, n: capacity, tail_ring, stored, given };
     if part != Part::Decoder {
-        let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
-        embed::record(recorder.planner, inputs, &s.call, capacity)?;
+        let inputs = [&s.ids, &s.images, &s.image_rows, &s.streams, &s.pre_ffn];
+        embed::record(recorder.planner, &model.embed, inputs, &s.call, capacity)?;
         recorder.tap(Tap::Embedding, 0, &s.streams);
     }
     match part {
@@ -71,6 +75,12 @@ pub(super) fn part(
         Part::Whole | Part::Replay => (0..end).try_for_each(|index| recorder.layer(index))?,
     }
     recorder.seed()
+}
+
+/// Records what fills the draft rings from the taps of `capacity` rows.
+pub(super) fn seed(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState, capacity: usize) -> Result<()> {
+    let (s, n) = (state.made_scratch(capacity), capacity);
+    Recorder { model, planner, state, s, n, tail_ring: None, stored: false, given: None }.seed()
 }
 
 /// Records final norm and head for all rows.
@@ -100,9 +110,9 @@ pub(super) fn final_norm(
 pub(super) fn draft(model: &GpuModel, planner: &mut Planner<'_>, state: &GpuState) -> Result<()> {
     let (Some(drafter), Some(drafting)) = (&model.drafter, &state.drafting) else { return Ok(()) };
     let (s, n) = (&drafting.scratch, model.config().dspark_block_size);
-    let inputs = [&s.ids, &s.images, &model.embed, &s.image_rows, &s.streams, &s.pre_ffn];
-    embed::record(planner, inputs, &s.call, n)?;
-    let mut recorder = Recorder { model, planner, state, s, n, tail_ring: None, stored: false };
+    let inputs = [&s.ids, &s.images, &s.image_rows, &s.streams, &s.pre_ffn];
+    embed::record(planner, &model.embed, inputs, &s.call, n)?;
+    let mut recorder = Recorder { model, planner, state, s, n, tail_ring: None, stored: false, given: None };
     for (k, (stage, ring)) in drafter.stages.iter().zip(&drafting.rings).enumerate() {
         recorder.block(model.config().n_layers + k, stage, ring, true)?;
     }

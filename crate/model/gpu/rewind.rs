@@ -5,7 +5,7 @@
 
 use super::record::Part;
 use super::state::OPEN_SLOTS;
-use super::{GpuModel, GpuState, MOST_ROWS, Trace};
+use super::{GpuModel, GpuState, MOST_ROWS, Trace, fault};
 use crate::blocks::b1a_input::Prompt;
 use crate::error::{Error, Result};
 use crate::model::replay::{check_rewind, compressed, replay_from};
@@ -57,7 +57,8 @@ impl GpuModel {
     /// Goes back to `position`, as [`Reference::rewind`](crate::model::Reference::rewind); nothing is computed where the rows are still there.
     ///
     /// # Errors
-    /// As [`Reference::rewind`](crate::model::Reference::rewind), [`Error::Gpu`].
+    /// As [`Reference::rewind`](crate::model::Reference::rewind), [`Error::Gpu`], and [`Error::NotFiniteActivation`] where a replay meets a number
+    /// that is not finite.
     pub async fn rewind(&self, state: &mut GpuState, sequence: &Prompt, position: usize) -> Result<()> {
         let config = self.config();
         check_rewind(config, state.position, sequence, position)?;
@@ -76,6 +77,7 @@ impl GpuModel {
         range: Range<usize>,
     ) -> Result<()> {
         self.gpu.alive()?;
+        state.clear_fault(&self.gpu);
         let first = range.start.saturating_sub(self.config().engram_max_ngram_size - 1);
         state.engram_history = compressed(sequence, first..range.start, &self.checkpoint.engram.token_map);
         (state.encoder_oldest, state.decoder_oldest) = (range.start, range.start);
@@ -89,7 +91,11 @@ impl GpuModel {
         // Rows that later tokens do not see: the window in front of them is whole.
         state.encoder_oldest = 0;
         state.position = range.end;
-        Ok(())
+        // No logits and no choice come back from a replay: the word is all that tells.
+        match fault::read(&self.gpu, &state.fault).await? {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
     /// A copy of a sequence that goes its own way.

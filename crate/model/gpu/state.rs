@@ -9,7 +9,7 @@ use crate::blocks::b6a_kv_cache::{Format, Plane};
 use crate::config::Config;
 use crate::error::Result;
 use crate::gpu::{Element, Gpu, Plan, Tensor, fault};
-use crate::kernels::cache::GpuPlane;
+use crate::kernels::cache::{self, GpuPlane};
 use crate::numerics::precision::Precision;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -209,10 +209,9 @@ impl GpuState {
     /// # Errors
     /// [`Error::Gpu`](crate::Error::Gpu).
     pub async fn stored(&self, gpu: &Gpu, layer: usize) -> Result<Option<[Plane; 2]>> {
-        match self.sources.get(&layer) {
-            Some(source) => Ok(Some([source.entries.read(gpu).await?, source.keys.read(gpu).await?])),
-            None => Ok(None),
-        }
+        let Some(source) = self.sources.get(&layer) else { return Ok(None) };
+        let planes = [&source.entries, &source.keys].map(|plane| (plane, plane.capacity));
+        Ok(cache::read(gpu, &planes, &[]).await?.0.try_into().ok())
     }
 
     /// Bytes of the window rings.

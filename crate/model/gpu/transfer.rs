@@ -5,9 +5,7 @@ use super::{GpuModel, GpuState};
 use crate::blocks::b3b_compressor::Partial;
 use crate::blocks::b6a_kv_cache::{Ring, SourceCache, State};
 use crate::error::{Error, Result};
-use crate::gpu::readback;
-use crate::kernels::cache::GpuPlane;
-use std::ops::Range;
+use crate::kernels::cache::{self, GpuPlane};
 
 impl GpuModel {
     /// Reads a whole sequence back: rings, entries and index keys in the bytes in which they are stored, open groups, n-gram history,
@@ -29,32 +27,39 @@ impl GpuModel {
             let is_decoder = config.last_kv_source().is_some_and(|split| layer > split);
             begin.max(if is_decoder { state.decoder_oldest } else { 0 })..end
         };
-        for (layer, ring) in state.rings.iter().enumerate() {
-            out.windows[layer] = self.download_ring(ring, window, live(layer)).await?;
-        }
-        if let (Some(_), Some(drafting)) = (&self.drafter, &state.drafting) {
-            for (ring, out) in drafting.rings.iter().zip(&mut out.draft_windows) {
-                *out = self.download_ring(ring, window, begin.max(state.decoder_oldest)..end).await?;
-            }
-        }
-        for (&layer, source) in &state.sources {
+        let drafting = state.drafting.iter().filter(|_| self.drafter.is_some());
+        let draft_rings = drafting.flat_map(|drafting| &drafting.rings);
+        let rings: Vec<&GpuPlane> = state.rings.iter().chain(draft_rings).collect();
+        let mut wanted: Vec<_> = rings.iter().map(|&ring| (ring, ring.capacity)).collect();
+        let mut open = Vec::new();
+        for source in state.sources.values() {
             let entries = end / source.ratio.max(1);
+            wanted.extend([(&source.entries, entries), (&source.keys, entries)]);
+            open.extend(source.open.iter().filter(|_| has_open(source.ratio, end)));
+        }
+        let (mut planes, open) = cache::read(&self.gpu, &wanted, &open).await?;
+
+        let mut stored = planes.split_off(rings.len()).into_iter();
+        let (windows, draft_windows) = planes.split_at(state.rings.len());
+        for (layer, (rows, out)) in windows.iter().zip(&mut out.windows).enumerate() {
+            *out = Ring::from_rows(rows, window, live(layer));
+        }
+        for (rows, out) in draft_windows.iter().zip(&mut out.draft_windows) {
+            *out = Ring::from_rows(rows, window, begin.max(state.decoder_oldest)..end);
+        }
+        let mut open = open.chunks_exact(2);
+        for (&layer, source) in &state.sources {
             let Some(out) = &mut out.sources[layer] else { continue };
-            (out.entries, out.keys) = (source.entries.read(&self.gpu).await?, source.keys.read(&self.gpu).await?);
-            out.entries.resize(entries);
-            out.keys.resize(entries);
-            if source.ratio == 2 && !end.is_multiple_of(2) {
-                let [value, score] = [&source.open[0], &source.open[1]];
+            let planes = [&mut out.entries, &mut out.keys];
+            planes.into_iter().zip(&mut stored).for_each(|(out, plane)| *out = plane);
+            if has_open(source.ratio, end)
+                && let Some([value, score]) = open.next()
+            {
                 let row = open_row(end) * config.head_dim..(open_row(end) + 1) * config.head_dim;
-                let value = readback::f32s(&self.gpu, value).await?[row.clone()].to_vec();
-                out.partial = Partial { value, score: readback::f32s(&self.gpu, score).await?[row].to_vec() };
+                out.partial = Partial { value: value[row.clone()].to_vec(), score: score[row].to_vec() };
             }
         }
         Ok(out)
-    }
-
-    async fn download_ring(&self, ring: &GpuPlane, window: usize, live: Range<usize>) -> Result<Ring> {
-        Ok(Ring::from_rows(&ring.read(&self.gpu).await?, window, live))
     }
 
     /// The same sequence in GPU memory: what [`Self::download`] gives, or what the reference computed.
@@ -125,4 +130,9 @@ impl GpuModel {
 /// Where the open group lies at an odd position.
 fn open_row(position: usize) -> usize {
     position / 2 % OPEN_SLOTS
+}
+
+/// Whether a source's group is open at a position.
+fn has_open(ratio: usize, position: usize) -> bool {
+    ratio == 2 && !position.is_multiple_of(2)
 }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Gpu, Tensor};
 use crate::kernels::experts::shared;
 use crate::kernels::hyper::sublayer_input;
+use crate::kernels::input::embed::Table;
 use crate::kernels::linear::GpuMatrix;
 use crate::model::reference::Backbone;
 use crate::numerics::linear::{BLOCK, Matrix};
@@ -133,15 +134,22 @@ fn plainly_joined(parts: &[Matrix]) -> Result<Matrix> {
     Matrix::join_rows(&parts.iter().map(in_f32).collect::<Result<Vec<_>>>()?)
 }
 
-/// The embedding table as bf16 words.
-pub(super) fn embedding(gpu: &Gpu, embed: &Matrix) -> Result<Tensor> {
-    words(gpu, "embed", embed)
+/// The embedding table.
+pub(super) fn embedding(gpu: &Gpu, embed: &Matrix) -> Result<Table> {
+    let (shape, bytes) = halves("embed", embed)?;
+    Table::new(gpu, "embed", shape, bytes)
 }
 
 /// A matrix as bf16 words.
 fn words(gpu: &Gpu, label: &str, matrix: &Matrix) -> Result<Tensor> {
+    let ([rows, cols], bytes) = halves(label, matrix)?;
+    Tensor::bytes(gpu, label, &[rows, 2 * cols], bytes)
+}
+
+/// Shape and bytes of a bf16 matrix.
+fn halves<'a>(label: &str, matrix: &'a Matrix) -> Result<([usize; 2], &'a [u8])> {
     match matrix {
-        Matrix::Bf16 { rows, cols, data } => Tensor::bytes(gpu, label, &[*rows, 2 * cols], bytemuck::cast_slice(data)),
+        Matrix::Bf16 { rows, cols, data } => Ok(([*rows, *cols], bytemuck::cast_slice(data))),
         _ => Err(Error::tensor(format!("{label}.weight"), "needed BF16 for the GPU")),
     }
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: how quick the CPU reference is here. Nothing is judged, since figures depend on the machine and on what else it does.
+//! `cargo xtask bench`: how quick the CPU reference and the GPU are here. Targets are printed as met or missed; nothing fails, since figures depend on the machine
+//! and on what else it does.
 
 use crate::process;
 use crate::workspace::Workspace;

@@ -86,11 +86,11 @@ fn embedded(planner: &mut Planner<'_>, call: &Tensor) -> Result<Case> {
         }
     };
     let expected = (0..ROWS).flat_map(|token| row(token).repeat(LANES)).collect();
-    let table = Tensor::bytes(planner.gpu, "canary table", &[8, 2 * WIDTH], bytemuck::cast_slice(&table))?;
+    let table = embed::Table::new(planner.gpu, "canary table", [8, WIDTH], bytemuck::cast_slice(&table))?;
     let (ids, images) = (u32s(planner, &[ROWS], &ids)?, u32s(planner, &[ROWS], &images)?);
     let picture = f32s(planner, &[1, WIDTH], &picture)?;
     let (output, pre) = (zeros(planner, &[ROWS, LANES, WIDTH])?, zeros(planner, &[ROWS, LANES])?);
-    embed::record(planner, [&ids, &images, &table, &picture, &output, &pre], call, ROWS)?;
+    embed::record(planner, &table, [&ids, &images, &picture, &output, &pre], call, ROWS)?;
     Ok(Case::f32("embed", output, expected))
 }
 

@@ -14,7 +14,7 @@ use crate::model::gpu::state::GpuState;
 use crate::model::gpu::weights::{GpuCompressor, GpuLayer};
 use crate::numerics::precision::Precision;
 
-impl Recorder<'_, '_> {
+impl<'a> Recorder<'a, '_> {
     pub(super) fn attention(&mut self, index: usize, layer: &GpuLayer, ring: &GpuPlane, sees_all: bool) -> Result<()> {
         let (model, state, s) = (self.model, self.state, self.s);
         let (config, numerics) = (model.config(), self.numerics());
@@ -40,10 +40,10 @@ impl Recorder<'_, '_> {
         let (entries, sees) = match config.kv_source(index) {
             // No entries either; a ring of the backbone never moves, as a plan that outlives the cache's growth needs it.
             _ if sees_all => (&state.rings[0], Sees::WholeCall),
-            Some(source) => (&state.sources[&source].entries, Sees::Selected(config.index_topk)),
+            Some(source) => (self.caches(source)[0], Sees::Selected(config.index_topk)),
             None => (ring_as_entries(state, index), Sees::Window),
         };
-        let (tensors, call) = ([&q, &s.topk, &layer.sink, &s.heads], self.call(index));
+        let (tensors, call) = ([&q, self.selection(index), &layer.sink, &s.heads], self.call(index));
         attention::record(self.planner, tensors, (ring, entries), call, config, sees, numerics)?;
         self.tap(Tap::HeadsRotated, index, &s.heads);
         let shape = [self.n, config.n_heads, config.head_dim];
@@ -53,6 +53,22 @@ impl Recorder<'_, '_> {
         linear::record(self.planner, &layer.wo_a, [&s.heads, &s.low], &s.call, config.o_groups, numerics)?;
         let low = self.quantised(&s.low, &s.low_q)?;
         self.linear(&layer.wo_b, low, &s.y)
+    }
+
+    /// Entries and index keys that layers read from a source.
+    fn caches(&self, source: usize) -> [&'a GpuPlane; 2] {
+        if let Some(given) = self.given {
+            let [entries, keys] = &given.caches[&source];
+            return [entries, keys];
+        }
+        let source = &self.state.sources[&source];
+        [&source.entries, &source.keys]
+    }
+
+    /// What a layer's queries select.
+    fn selection(&self, index: usize) -> &'a Tensor {
+        let given = self.given.zip(self.model.config().index_source(index));
+        given.map_or(&self.s.topk, |(given, source)| &given.selections[&source])
     }
 
     /// What an index source makes of its input, in one product: value and score of the compressor, index weights.
@@ -109,19 +125,20 @@ impl Recorder<'_, '_> {
     fn select(&mut self, index: usize, [query, weights]: [&Tensor; 2]) -> Result<()> {
         let (state, s) = (self.state, self.s);
         let config = self.model.config();
-        let Some(source) = config.kv_source(index).map(|source| &state.sources[&source]) else { return Ok(()) };
+        let Some(source) = config.kv_source(index) else { return Ok(()) };
+        let ([_, keys], ratio) = (self.caches(source), state.sources[&source].ratio);
         let rows = &state.scores[&self.n];
         let pooled = index > config.candidate_source_layer;
         let tensors = [query, weights, &rows.pool, &rows.scores];
         let numerics = self.numerics();
-        index_scores::record(self.planner, tensors, &source.keys, &s.call, config, source.ratio, pooled, numerics)?;
+        index_scores::record(self.planner, tensors, keys, &s.call, config, ratio, pooled, numerics)?;
         self.tap(Tap::IndexScores, index, &rows.scores);
         if index == config.candidate_source_layer {
             let tensors = [&rows.scores, &rows.best, &rows.pool];
-            candidate_blocks::record(self.planner, tensors, &s.call, config, source.ratio)?;
+            candidate_blocks::record(self.planner, tensors, &s.call, config, ratio)?;
             self.tap(Tap::CandidateBlocks, index, &rows.pool);
         }
-        top_k::record(self.planner, &rows.scores, &s.topk, &s.call, source.ratio)?;
+        top_k::record(self.planner, &rows.scores, &s.topk, &s.call, ratio)?;
         self.tap(Tap::TopkIds, index, &s.topk);
         Ok(())
     }
