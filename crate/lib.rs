@@ -29,6 +29,9 @@
 //!
 //! Folders depend on each other in this order: `error`, `config`, `numerics`; `weights`, `text`, `image`; `blocks`; `model`; `generate`; `chat`, `lab`.
 
+// In a browser a checkpoint may hold handles of the page, which stay in their worker: there is one thread, and the same code natively has many.
+#![cfg_attr(target_arch = "wasm32", allow(clippy::arc_with_non_send_sync))]
+
 pub mod blocks;
 pub mod chat;
 #[cfg(not(target_arch = "wasm32"))]
