@@ -76,6 +76,6 @@ export async function answer(model, name, request, response) {
     if (!more) await new Promise((done) => response.once('drain', done).once('close', done));
     if (model.drip) await new Promise((done) => setTimeout(done, model.drip));
   }
-  if (start > 0 || end > 16384) model.sent += response.destroyed ? 0 : 1;
+  if (range && (start > 0 || end > 16384) && !response.destroyed) model.sent += 1;
   return response.end();
 }
