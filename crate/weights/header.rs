@@ -40,7 +40,7 @@ pub async fn read_header(source: &ByteSource) -> Result<Vec<HeaderEntry>> {
         return Err(damaged(format!("needed 8 bytes of length, the file has {}", source.len())));
     }
     let mut length = [0; 8];
-    length.copy_from_slice(&source.read(0..8).await?);
+    length.copy_from_slice(&source.peek(0..8).await?);
     let length = u64::from_le_bytes(length);
     if length == 0 || length > MAX_HEADER {
         return Err(damaged(format!("needed a length of 1 to {MAX_HEADER} bytes, found {length}")));
@@ -48,7 +48,7 @@ pub async fn read_header(source: &ByteSource) -> Result<Vec<HeaderEntry>> {
     if length > source.len() - 8 {
         return Err(damaged(format!("says it has {length} bytes, the file has {} after the length", source.len() - 8)));
     }
-    let json = source.read(8..8 + length).await?;
+    let json = source.peek(8..8 + length).await?;
     parse_header(&json, 8 + length, source.len()).map_err(damaged)
 }
 

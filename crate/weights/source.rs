@@ -123,6 +123,21 @@ impl ByteSource {
         if let Kind::Stored(file) = &self.kind { file.kept_bytes() } else { 0 }
     }
 
+    /// [`ByteSource::read`] of bytes that a store should not fetch whole chunks for.
+    ///
+    /// # Errors
+    /// As [`ByteSource::read`].
+    pub(super) async fn peek(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let Kind::Stored(file) = &self.kind else { return self.read(range).await };
+        if range.start > range.end || range.end > self.len() {
+            return self.read(range).await;
+        }
+        let mut bytes = self.buffer(range.end - range.start)?;
+        bytes.resize((range.end - range.start) as usize, 0);
+        file.peek(range.start, &mut bytes).await?;
+        Ok(bytes)
+    }
+
     /// The bytes of `range`, all of them.
     ///
     /// # Errors

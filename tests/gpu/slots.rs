@@ -56,7 +56,7 @@ fn any_number_of_slots_gives_the_same_bits() {
             if count >= experts {
                 // Each expert is read once at most.
                 assert!(used.misses + used.early <= experts as u64, "{used:?}");
-                assert!(used.hit_rate() > Some(0.9), "{used:?}");
+                assert!(used.hit_rate() > Some(0.8), "{used:?}");
             }
         }
     }

@@ -95,6 +95,18 @@ impl StoredFile {
         join(fetches, IN_FLIGHT).await
     }
 
+    /// [`StoredFile::fill`] that fetches no more than is asked for and keeps nothing: for headers, which are read before anybody has agreed to
+    /// fetch whole chunks.
+    ///
+    /// # Errors
+    /// As [`StoredFile::fill`].
+    pub(crate) async fn peek(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        if self.fill_from_disk(start, out).is_empty() {
+            return Ok(());
+        }
+        self.origin.fill(start, out).await
+    }
+
     /// Copies what is kept; returns what is not, in runs of whole chunks of at most [`PIECE`] bytes.
     fn fill_from_disk(&self, start: u64, out: &mut [u8]) -> Vec<Range<u64>> {
         let end = start + out.len() as u64;

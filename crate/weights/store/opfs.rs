@@ -22,6 +22,8 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Folders from the root of the page's file system.
 const PATH: [&str; 2] = ["flash890", "models"];
+/// What browsers call a page that has no room left.
+const FULL: &str = "QuotaExceededError";
 /// Share of the quota that is used; a browser's estimate is one.
 const SHARE: f64 = 0.9;
 /// Tries to open a file that another worker has: one that has just been ended keeps its files for a moment.
@@ -86,12 +88,13 @@ impl Disk {
     pub(super) fn read_exact_at(&self, bytes: &mut [u8], start: u64) -> Result<()> {
         let needed = bytes.len();
         let found = self.handle().read_with_u8_array_and_options(bytes, &at(start)).map_err(words)?;
-        same(needed, found)
+        if found == needed as f64 { Ok(()) } else { Err(format!("needed {needed} bytes, found {found}")) }
     }
 
     pub(super) fn write_all_at(&self, bytes: &[u8], start: u64) -> Result<()> {
         let written = self.handle().write_with_u8_array_and_options(bytes, &at(start)).map_err(words)?;
-        same(bytes.len(), written)
+        // Where there is no room Chromium writes less and says nothing, or an error's number.
+        if written == bytes.len() as f64 { Ok(()) } else { Err(format!("{FULL}: {written} of {} bytes", bytes.len())) }
     }
 }
 
@@ -105,10 +108,6 @@ fn at(start: u64) -> FileSystemReadWriteOptions {
     let options = FileSystemReadWriteOptions::new();
     options.set_at(start as f64);
     options
-}
-
-fn same(needed: usize, found: f64) -> Result<()> {
-    if found == needed as f64 { Ok(()) } else { Err(format!("needed {needed} bytes, found {found}")) }
 }
 
 /// What the browser said.
@@ -207,7 +206,7 @@ pub(super) fn free(_: &Root) -> u64 {
 
 /// Whether that is what a page without room is told; an estimate is no promise.
 pub(super) fn is_full(problem: &str) -> bool {
-    problem.contains("QuotaExceededError")
+    problem.contains(FULL)
 }
 
 /// Folder of a copy, for messages.

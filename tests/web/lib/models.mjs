@@ -41,6 +41,8 @@ export function model(files) {
     faults: {},
     /** Milliseconds of pause after every 64 KiB. */
     drip: 0,
+    /** Parts of shards that were sent to their end. */
+    sent: 0,
     /** Bytes of shards that were asked for, the beginnings that opening reads left out. */
     fetched() {
       const parts = this.seen.filter(({ name, start }) => name.endsWith('.safetensors') && start !== undefined);
@@ -74,5 +76,6 @@ export async function answer(model, name, request, response) {
     if (!more) await new Promise((done) => response.once('drain', done).once('close', done));
     if (model.drip) await new Promise((done) => setTimeout(done, model.drip));
   }
+  if (range && (start > 0 || end > 16384) && !response.destroyed) model.sent += 1;
   return response.end();
 }
