@@ -200,6 +200,8 @@ for (const lang of ['en', 'vi']) {
 test('offline says so, and works again when there is a network', () =>
   on(article(tag('open')), {}, async ({ page, chat }) => {
     api.answer = () => ({ text: 'Back.' });
+    await page.waitForFunction(() => document.querySelector('flash-chat').state === 'ready');
+    await chat.field.waitFor();
     await page.context().setOffline(true);
     await chat.ask('Anyone?');
     await chat.at('.trouble', { hasText: 'You are offline.' }).waitFor();
@@ -234,7 +236,10 @@ const ENGINE = `export class Engine {
   static async open({ model, onprogress, worker, consent }) {
     if (model.endsWith('/big/') && !(await consent({ fetch: 510e9 }))) throw Object.assign(new Error('not agreed to'), { kind: 'consent' });
     window.opened = [...(window.opened ?? []), model];
-    for (const done of [3e6, 6e6, 11.7e6]) { onprogress({ stage: 'weights', done, total: 11.7e6 }); await new Promise((next) => setTimeout(next, 60)); }
+    for (const done of [3e6, 6e6]) { onprogress({ stage: 'weights', done, total: 11.7e6 }); await new Promise((next) => setTimeout(next, 30)); }
+    // As long as a test wants to look at it.
+    while (window.hold) await new Promise((next) => setTimeout(next, 30));
+    onprogress({ stage: 'weights', done: 11.7e6, total: 11.7e6 });
     window.worker = worker;
     return new Engine();
   }
@@ -248,9 +253,12 @@ test('a small model loads when the chat is opened, not before, and says where it
   on(article('<flash-chat></flash-chat>'), { files: LOCAL }, async ({ page, chat, server }) => {
     await page.waitForTimeout(200);
     assert.deepEqual(server.requests.filter((path) => /nano|engine|vendor|markdown/.test(path)), []);
+    await page.evaluate(() => { window.hold = true; });
     await chat.open();
-    await chat.at('.notice', { hasText: 'of 11.7 MB' }).waitFor();
+    await chat.at('.notice').filter({ hasText: '6 MB of 11.7 MB' }).waitFor();
+    assert.equal(await chat.at('[role=progressbar]').getAttribute('aria-valuenow'), '51');
     await screenshot(page, 'chat-loading');
+    await page.evaluate(() => { window.hold = false; });
     await page.waitForFunction(() => document.querySelector('flash-chat').state === 'ready');
     assert.equal(await chat.at('.notice').isVisible(), false);
     assert.match(await chat.at('.footer').innerText(), /nano, on your device/);
@@ -404,16 +412,24 @@ test('what the page loads before the first click is at most 60 KB, and can be cl
     const files = server.requests.filter((path) => path.endsWith('.js') || path.endsWith('.css'));
     const bytes = await page.evaluate(() => performance.getEntriesByType('resource').filter(({ name }) => /\.(js|css)$/.test(name)).reduce((sum, { decodedBodySize }) => sum + decodedBodySize, 0));
     assert.ok(files.length > 5 && bytes > 10_000 && bytes <= 60_000, `${bytes} bytes in ${files.length} files`);
-    // The first visit also starts the browser, and a machine may have something else to do: the best of three.
+    // Timed by the page itself. The first visit also starts the browser, and a machine may have something else to do: the best of some.
+    await page.addInitScript(() => {
+      window.timed = (async () => {
+        await customElements.whenDefined('flash-chat');
+        const { shadowRoot } = document.querySelector('flash-chat');
+        const there = performance.now();
+        shadowRoot.querySelector('.launcher').click();
+        while (!shadowRoot.querySelector('.panel .input')?.checkVisibility()) await new Promise((next) => setTimeout(next));
+        return { there, opening: performance.now() - there };
+      })();
+    });
     const times = [];
-    for (let visit = 0; visit < 3; visit += 1) {
+    for (let visit = 0; visit < 5 && !times.some(({ there, opening }) => there < 1_000 && opening < 1_000); visit += 1) {
       await page.reload();
-      await chat.at('.launcher').click();
-      const pressed = await page.evaluate(() => performance.now());
-      await chat.field.waitFor();
-      times.push({ pressed, opening: (await page.evaluate(() => performance.now())) - pressed });
+      times.push(await page.evaluate(() => window.timed));
     }
-    assert.ok(times.some(({ pressed, opening }) => pressed < 1_000 && opening < 1_000), JSON.stringify(times));
+    const best = times.at(-1);
+    assert.ok(best.there < 1_000 && best.opening < 1_000, JSON.stringify(times));
   } finally {
     await seen.close();
   }

@@ -31,6 +31,8 @@ export class Conversation {
   state = 'idle';
   /** Bytes that wait, or waited in vain, for consent. */
   size = 0;
+  /** How far the loading is. @type {Progress|null} */
+  progress = null;
   /** Why the engine could not be opened. @type {EngineError|null} */
   error = null;
   /** @type {Opened|null} */
@@ -71,7 +73,12 @@ export class Conversation {
     const source = this.#hooks.source();
     try {
       this.#enter('loading');
-      const progress = (/** @type {Progress} */ at) => mine === this.#source && this.#hooks.onprogress(at);
+      this.progress = null;
+      const progress = (/** @type {Progress} */ at) => {
+        if (mine !== this.#source) return;
+        this.progress = at;
+        this.#hooks.onprogress(at);
+      };
       const opened = await open(source, { progress, consent: (bytes) => this.#ask(bytes) });
       if (mine !== this.#source) {
         opened.release();

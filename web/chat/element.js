@@ -85,7 +85,7 @@ export class FlashChat extends Attributes {
       this.#emit('statechange', { state, previous });
     },
     onprogress: (progress) => {
-      this.#view?.progress(progress);
+      this.#view?.progress();
       this.#emit('progress', progress);
     },
     onready: ({ model, host }) => this.#emit('ready', { model, host }),

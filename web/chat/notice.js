@@ -5,8 +5,7 @@ import { trouble } from './turn.js';
 import { sizeText } from './words.js';
 
 /**
- * @typedef {{ say: import('./words.js').Say, lang: import('./words.js').Lang, host: string, isLocal: boolean, load: () => void,
- *   progress?: import('./source.js').Progress }} Around
+ * @typedef {{ say: import('./words.js').Say, lang: import('./words.js').Lang, host: string, isLocal: boolean, load: () => void }} Around
  */
 
 /**
@@ -35,7 +34,7 @@ function advance(box, [text, bar]) {
 }
 
 /** @param {import('./conversation.js').Conversation} talk @param {Around} around @returns {Node[]|null} */
-function contents(talk, { say, lang, host, isLocal, load, progress }) {
+function contents(talk, { say, lang, host, isLocal, load }) {
   const button = (/** @type {string} */ kind, /** @type {string} */ text, /** @type {() => void} */ onclick) =>
     el('button', { type: 'button', class: `button ${kind}`, part: 'button', onclick }, text);
   switch (talk.state) {
@@ -54,7 +53,7 @@ function contents(talk, { say, lang, host, isLocal, load, progress }) {
     case 'loading': {
       // A server is open at once; a box that comes and goes would only startle.
       if (!isLocal) return null;
-      const { done = 0, total = 0 } = progress ?? {};
+      const { done, total } = talk.progress ?? { done: 0, total: 0 };
       const share = total ? Math.min(1, done / total) : 0;
       const text = total > 1e5 ? say('loading.bytes', { done: sizeText(done, lang), total: sizeText(total, lang) }) : say('loading');
       const inner = el('div');

@@ -51,7 +51,7 @@ export async function open(source, ear) {
   const { engine, endpoint, key, headers } = source;
   if (engine) return { engine, model: nameOf(source), host: null, ask: (request) => stream(engine, request), release: () => {} };
   if (endpoint) {
-    const { Endpoint } = await import('../endpoint.js');
+    const { Endpoint } = await script(import('../endpoint.js'));
     const client = await Endpoint.open({ endpoint, model: source.model ?? undefined, key, headers });
     return { engine: client, model: client.model, host: client.host, ask: (request) => stream(client, request), release: () => {} };
   }
@@ -103,16 +103,20 @@ function start(href, first) {
   return slot;
 }
 
+/**
+ * A script that is fetched when it is needed; that it does not come is trouble with the network, as with anything else.
+ * @template T
+ * @param {Promise<T>} coming
+ */
+const script = (coming) =>
+  coming.catch((error) => {
+    throw new EngineError('network', String(error), { cause: error });
+  });
+
 /** @param {string} model @param {Ear} ear @returns {Promise<AnyEngine>} */
 async function begin(model, { progress, consent }) {
-  /** @type {typeof import('../engine.js')} */
-  let module;
-  try {
-    module = await import('../engine.js');
-  } catch (error) {
-    throw new EngineError('network', `engine.js: ${error}`, { cause: error });
-  }
-  return module.Engine.open({ model, onprogress: progress, consent: ({ fetch }) => consent(fetch), worker });
+  const { Engine } = await script(import('../engine.js'));
+  return Engine.open({ model, onprogress: progress, consent: ({ fetch }) => consent(fetch), worker });
 }
 
 /**

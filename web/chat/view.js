@@ -264,11 +264,11 @@ export class View {
     if (this.#isPinned) this.#toEnd();
   }
 
-  /** How far the loading is, or whatever else stands in its place. @param {import('./source.js').Progress} [progress] */
-  progress(progress) {
+  /** How far the loading is, or whatever else stands in its place. */
+  progress() {
     const { host, place } = this.#actions.where();
     const { say, lang } = this.#facts;
-    notice(this.#notice, this.#talk, { say, lang, host: host ?? location.host, isLocal: place === 'device', load: this.#actions.load, progress });
+    notice(this.#notice, this.#talk, { say, lang, host: host ?? location.host, isLocal: place === 'device', load: this.#actions.load });
   }
 
   /** The line that says who answers, and where. */

@@ -36,7 +36,7 @@ export async function visit(browser, html, { policy = null, files = {}, context 
 /** What a reader does and sees. @param {import('playwright-core').Page} page @param {string} [which] */
 export function hands(page, which = 'flash-chat') {
   const root = page.locator(which);
-  const at = (selector) => root.locator(selector);
+  const at = (selector, options) => root.locator(selector, options);
   return {
     at,
     field: at('.composer .input'),
