@@ -25,7 +25,7 @@ const TAIL: usize = 128;
 /// Tokens of the prompt that is read behind a context.
 const READ: usize = 64;
 /// Tokens that are written behind a context, one by one.
-const WRITTEN: usize = 32;
+const WRITTEN: usize = 16;
 /// Turns of a conversation after which memory must not have grown, and when it is first looked at.
 const TURNS: usize = 100;
 const SETTLED: usize = 10;
@@ -56,7 +56,9 @@ pub(super) struct GpuReport {
     memory: Option<[u64; 2]>,
     /// Bytes read and written per second by a copy from buffer to buffer, in units of 10^9.
     copy_gb_per_s: f64,
+    /// One decoded token, and a piece of a prompt.
     kernels: Vec<KernelTime>,
+    kernels_of_chunk: Vec<KernelTime>,
     products: Vec<Product>,
     targets: Vec<Target>,
     /// Seconds that all this took.
@@ -133,12 +135,20 @@ pub(super) async fn measure(gpu: Gpu, depths: &[usize], console: &Console) -> Re
     let model = Rc::new(GpuModel::load(gpu.clone(), checkpoint, released, released, &mut silent).await?);
     say("lần dùng đầu tiên", "the first use");
     let first_use = first_use(&model).await?;
+    say("từng kernel", "kernel by kernel");
+    let copy_gb_per_s = copy_speed(&gpu)?;
+    // The calls before are those that the kernels see.
+    let mut state = context(&model, READ, None).await?;
+    model.decode_greedy(&mut state, 65).await?;
+    let [plan, chunk] = [model.plan_of(&mut state, 1).await?, model.plan_of(&mut state, READ).await?];
+    let kernels = profile::measure(&gpu, &plan, copy_gb_per_s)?;
+    let kernels_of_chunk = profile::measure(&gpu, &chunk, copy_gb_per_s)?;
     say("câu dài", "long prompts");
     let long = long_prompts(&model).await?;
     let (mut lines, mut half) = (Vec::new(), Vec::new());
     for &depth in depths {
         say(&format!("ngữ cảnh {depth}"), &format!("a context of {depth}"));
-        let (read, written) = read_and_write(&model, &mut context(&model, depth, &long.state).await?).await?;
+        let (read, written) = read_and_write(&model, &mut context(&model, depth, Some(&long.state)).await?).await?;
         let behind = if depth == 0 { String::new() } else { format!(" @ d{depth}") };
         lines.push(Line::read(format!("pp{READ}{behind}"), READ, read));
         let line = Line::written(format!("tg{WRITTEN}{behind}"), written);
@@ -147,10 +157,6 @@ pub(super) async fn measure(gpu: Gpu, depths: &[usize], console: &Console) -> Re
     }
     lines.push(Line::read(format!("pp{LONG}"), LONG, long.all));
     lines.push(Line::read(format!("pp{LONG} tail {TAIL}"), LONG, long.tail));
-    say("từng kernel", "kernel by kernel");
-    let copy_gb_per_s = copy_speed(&gpu)?;
-    let plan = model.decode_plan(&mut model.state()?).await?;
-    let kernels = profile::measure(&gpu, &plan, copy_gb_per_s)?;
     let products = product::measure(&gpu, copy_gb_per_s)?;
     let token = token(&model, plan.steps.iter().map(|step| step.weights).sum()).await?;
     say("bộ nhớ và bản nháp", "memory and drafts");
@@ -170,6 +176,7 @@ pub(super) async fn measure(gpu: Gpu, depths: &[usize], console: &Console) -> Re
         memory,
         copy_gb_per_s,
         kernels,
+        kernels_of_chunk,
         products,
         targets: Vec::new(),
         seconds: 0.0,
@@ -206,7 +213,8 @@ async fn long_prompts(model: &GpuModel) -> Result<Long> {
         state.reserve(&model.gpu, 2 * LONG).await?;
         let how = Prefill { tail, ..Prefill::default() };
         // Plans are recorded before the clock starts.
-        model.prefill(&mut state, &prompt(2 * TAIL), how).await?;
+        let warm = if tail == DecoderTail::All { tail } else { DecoderTail::Last(READ / 4) };
+        model.prefill(&mut state, &prompt(READ + READ / 4), Prefill { tail: warm, ..how }).await?;
         let begin = Instant::now();
         model.prefill(&mut state, &prompt(LONG), how).await?;
         Ok((begin.elapsed(), state))
@@ -217,8 +225,8 @@ async fn long_prompts(model: &GpuModel) -> Result<Long> {
 }
 
 /// A state of `depth` tokens: read, if it is short, and otherwise stretched from what a long prompt left.
-async fn context(model: &GpuModel, depth: usize, long: &GpuState) -> Result<GpuState> {
-    if depth > LONG {
+async fn context(model: &GpuModel, depth: usize, long: Option<&GpuState>) -> Result<GpuState> {
+    if let Some(long) = long.filter(|_| depth > LONG) {
         return model.upload(&deep::stretched(&model.download(long).await?, depth / 2 * 2)).await;
     }
     let mut state = model.state()?;
@@ -407,8 +415,9 @@ impl GpuReport {
             );
         }
         let _ = writeln!(out, "Copy: {copy_gb_per_s:.2} GB/s, read and written\n");
-        out += &profile::as_markdown(&self.kernels);
-        out.push('\n');
+        for (what, rows) in [("one token", &self.kernels), ("64 tokens of a prompt", &self.kernels_of_chunk)] {
+            let _ = writeln!(out, "Kernels of {what}\n\n{}", profile::as_markdown(rows));
+        }
         out += &product::as_markdown(&self.products);
         out.push('\n');
         out += &target::as_markdown(&self.targets);
@@ -453,6 +462,7 @@ mod tests {
             memory: Some([4096, 4096]),
             copy_gb_per_s: 8.0,
             kernels: Vec::new(),
+            kernels_of_chunk: Vec::new(),
             products: vec![Product {
                 format: "fp4",
                 shape: [8192, 8192],

@@ -83,21 +83,22 @@ impl GpuModel {
     /// # Errors
     /// As [`Self::state`].
     pub async fn dispatches(&self) -> Result<(Vec<usize>, usize)> {
-        let plan = self.decode_plan(&mut self.state()?).await?;
+        let plan = self.plan_of(&mut self.state()?, 1).await?;
         let mut before = 1;
         let ends = plan.taps.iter().filter(|tap| tap.name == Tap::Streams.name()).map(|tap| tap.after);
         let each = ends.map(|end| end - std::mem::replace(&mut before, end)).collect();
         Ok((each, plan.steps.len()))
     }
 
-    /// All that one decoded token runs on this state, as one plan: to look at, and to measure.
+    /// All that a call of `rows` rows runs on this state, head and choice of the last one included, as one plan: to look at, and to measure.
     ///
     /// # Errors
     /// As [`Self::state`].
-    pub async fn decode_plan(&self, state: &mut GpuState) -> Result<Plan> {
-        state.scratch(&self.gpu, self.config(), 1)?;
-        let mut plan = self.plan(state, Part::Whole, 1).await?.as_ref().clone();
-        plan.steps.extend(self.last_row(state, 1).await?.plan.steps.iter().cloned());
+    pub async fn plan_of(&self, state: &mut GpuState, rows: usize) -> Result<Plan> {
+        let capacity = capacity(rows);
+        state.scratch(&self.gpu, self.config(), capacity)?;
+        let mut plan = self.plan(state, Part::Whole, capacity).await?.as_ref().clone();
+        plan.steps.extend(self.last_row(state, capacity).await?.plan.steps.iter().cloned());
         Ok(plan)
     }
 
