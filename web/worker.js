@@ -12,6 +12,8 @@ let desk = null;
 let chat = null;
 /** A checkpoint by its address, between `plan` and `open`. @type {Opened|null} */
 let source = null;
+/** Whether all of it is in memory already. */
+let isWhole = false;
 /** The core is loaded once. @type {Promise<void>|null} */
 let core = null;
 /** The part of a checkpoint that is read now. */
@@ -115,13 +117,16 @@ const methods = {
   async plan({ model, memory, keep, build, lock }) {
     await start(build, lock);
     source = await Opened.open(model, memory ?? 0, tell, keep);
-    return JSON.parse(source.plan());
+    const plan = JSON.parse(source.plan());
+    // A small checkpoint has come whole: there is nothing more to count.
+    isWhole = plan.fetch === 0 && plan.kept === null;
+    return plan;
   },
   async open({ backend, build, lock }) {
     await start(build, lock);
     const [model, options] = [source, JSON.stringify({ backend, adapter: await adapterName() })];
     source = null;
-    desk = await counted(model, () => Desk.open(options, tell, model ?? undefined));
+    desk = await counted(isWhole ? null : model, () => Desk.open(options, tell, model ?? undefined));
     return { ...JSON.parse(desk.info()), build: BUILD };
   },
   async run({ text, picture, ...rest }) {
