@@ -350,7 +350,8 @@ test('slots, parts and variables change the looks', () =>
     files: { 'page.css': { status: 200, type: 'text/css', body: 'flash-chat { --flash-chat-accent: rgb(180, 0, 60); --flash-chat-width: 333px; } flash-chat::part(title) { color: rgb(1, 2, 3); } flash-chat::part(link) { color: rgb(4, 5, 6); }' } },
   }, async ({ page, chat }) => {
     const style = (selector, name) => chat.at(selector).first().evaluate((node, name) => getComputedStyle(node)[name], name);
-    assert.ok(await page.getByText('Our own greeting').isVisible());
+    await chat.at('.panel').waitFor();
+    await page.getByText('Our own greeting').waitFor();
     assert.equal(await style('.avatar', 'backgroundColor'), 'rgb(180, 0, 60)');
     assert.equal(await style('.panel', 'width'), '333px');
     assert.equal(await style('.title', 'color'), 'rgb(1, 2, 3)');
@@ -364,7 +365,7 @@ test('slots, parts and variables change the looks', () =>
   }));
 
 test('the theme is that of the page unless it says otherwise', async () => {
-  const ground = (page) => page.locator('flash-chat').evaluate((node) => getComputedStyle(node.shadowRoot.querySelector('.panel')).backgroundColor);
+  const ground = (page) => page.locator('flash-chat .panel').evaluate((node) => getComputedStyle(node).backgroundColor);
   const LIGHT = 'rgb(255, 255, 255)';
   const DARK = 'rgb(22, 25, 29)';
   const both = '<meta name="color-scheme" content="light dark">';
