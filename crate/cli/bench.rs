@@ -12,6 +12,7 @@ mod target;
 
 use super::backend::{AdapterArgs, Backend};
 use super::console::Console;
+use crate::Result;
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Observer, Silent, Tap, Values};
 use crate::model::{Prefill, Reference};
@@ -20,7 +21,6 @@ use crate::numerics::linear::Matrix;
 use crate::numerics::precision::Precision;
 use crate::numerics::{bf16, e4m3};
 use crate::weights::tiny;
-use crate::Result;
 use clap::Args;
 use serde::Serialize;
 use std::cell::RefCell;

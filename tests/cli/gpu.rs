@@ -50,7 +50,10 @@ fn passes(model: &str, more: &[&str], cases: &[&str]) {
     }
     if more.is_empty() {
         for tap in ["1a.aligned", "6b.proposed_ids", "2a.streams"] {
-            assert!(checks.iter().any(|check| check["tap"] == tap && check["limit"].is_number()), "{tap} was not judged");
+            assert!(
+                checks.iter().any(|check| check["tap"] == tap && check["limit"].is_number()),
+                "{tap} was not judged"
+            );
         }
     }
 }

@@ -224,9 +224,9 @@ async fn long_prompts(model: &GpuModel) -> Result<Long> {
     Ok(Long { all, tail, state })
 }
 
-/// A state of `depth` tokens: read, if it is short, and otherwise stretched from what a long prompt left.
+/// A state of `depth` tokens: read, if it is short, and otherwise cut or stretched from what a long prompt left.
 async fn context(model: &GpuModel, depth: usize, long: Option<&GpuState>) -> Result<GpuState> {
-    if let Some(long) = long.filter(|_| depth > LONG) {
+    if let Some(long) = long.filter(|_| depth >= LONG) {
         return model.upload(&deep::stretched(&model.download(long).await?, depth / 2 * 2)).await;
     }
     let mut state = model.state()?;
@@ -407,7 +407,12 @@ impl GpuReport {
         );
         let _ = writeln!(out, "Pipelines: {pipelines}, recorded and compiled in {first_use_ms:.0} ms");
         if let Some([early, late]) = self.memory {
-            let _ = writeln!(out, "GPU memory: {} KiB after {SETTLED} turns, {} KiB after {TURNS}", early >> 10, late >> 10);
+            let _ = writeln!(
+                out,
+                "GPU memory: {} KiB after {SETTLED} turns, {} KiB after {TURNS}",
+                early >> 10,
+                late >> 10
+            );
         }
         let _ = writeln!(out, "Copy: {copy_gb_per_s:.2} GB/s, read and written\n");
         for (what, rows) in [("one token", &self.kernels), ("64 tokens of a prompt", &self.kernels_of_chunk)] {

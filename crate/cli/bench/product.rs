@@ -64,7 +64,10 @@ fn timed(gpu: &Gpu, format: &'static str, shape: [usize; 2], plan: &Plan, copy: 
 /// Bytes without a NaN in any format.
 fn bytes(count: usize) -> Vec<u8> {
     let stream = Stream::new("bench");
-    (0..count.div_ceil(8) as u64).flat_map(|i| (stream.at(i) & 0x3f3f_3f3f_3f3f_3f3f).to_le_bytes()).take(count).collect()
+    (0..count.div_ceil(8) as u64)
+        .flat_map(|i| (stream.at(i) & 0x3f3f_3f3f_3f3f_3f3f).to_le_bytes())
+        .take(count)
+        .collect()
 }
 
 fn matrix(format: &str, rows: usize, cols: usize) -> Result<Matrix> {
@@ -127,7 +130,8 @@ fn recorded(gpu: &Gpu, record: impl Fn(&mut Planner<'_>, &Tensor) -> Result<()>)
 
 /// The rows as a table.
 pub(super) fn as_markdown(rows: &[Product]) -> String {
-    let mut out = String::from("| product | rows x cols | ms | GB/s | of copy | times f32 |\n|---|---|---|---|---|---|\n");
+    let mut out =
+        String::from("| product | rows x cols | ms | GB/s | of copy | times f32 |\n|---|---|---|---|---|---|\n");
     for Product { format, shape: [rows, cols], ms, gb_per_s, of_copy, of_f32, .. } in rows {
         let (of_copy, of_f32) = (100.0 * of_copy, of_f32.map_or_else(String::new, |times| format!("{times:.2}")));
         let _ = writeln!(out, "| {format} | {rows} x {cols} | {ms:.2} | {gb_per_s:.2} | {of_copy:.0} % | {of_f32} |");

@@ -50,7 +50,8 @@ pub(super) fn measure(gpu: &Gpu, plan: &Plan, copy_gb_per_s: f64) -> Result<Vec<
 
 /// The rows as a table; kernels without weights have no speed.
 pub(super) fn as_markdown(rows: &[KernelTime]) -> String {
-    let mut out = String::from("| kernel | dispatches | ms | weights, MB | GB/s | of copy |\n|---|---|---|---|---|---|\n");
+    let mut out =
+        String::from("| kernel | dispatches | ms | weights, MB | GB/s | of copy |\n|---|---|---|---|---|---|\n");
     for KernelTime { kernel, dispatches, ms, weight_bytes, gb_per_s, of_copy } in rows {
         let weights = match *weight_bytes {
             0 => "| | |".into(),

@@ -47,10 +47,14 @@ mod tests {
 
     #[test]
     fn both_directions_are_judged() {
-        let targets = [Target::at_most("a", 1.305, 1.3), Target::at_least("b", 0.5, 0.5), Target::at_most("c", 18.0, 18.0)];
+        let targets =
+            [Target::at_most("a", 1.305, 1.3), Target::at_least("b", 0.5, 0.5), Target::at_most("c", 18.0, 18.0)];
         assert_eq!(targets.each_ref().map(|target| target.met), [false, true, true]);
         let text = as_markdown(&targets);
-        assert!(text.contains("| a | 1.30 | at most 1.30 | missed |\n") || text.contains("| a | 1.31 | at most 1.30 | missed |\n"));
+        assert!(
+            text.contains("| a | 1.30 | at most 1.30 | missed |\n")
+                || text.contains("| a | 1.31 | at most 1.30 | missed |\n")
+        );
         assert!(text.contains("| c | 18 | at most 18 | met |\n"), "{text}");
     }
 }

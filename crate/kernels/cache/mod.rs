@@ -94,11 +94,16 @@ impl GpuPlane {
 ///
 /// # Errors
 /// [`crate::Error::Gpu`].
-pub async fn read(gpu: &Gpu, planes: &[(&GpuPlane, usize)], tensors: &[&Tensor]) -> Result<(Vec<Plane>, Vec<Vec<f32>>)> {
+pub async fn read(
+    gpu: &Gpu,
+    planes: &[(&GpuPlane, usize)],
+    tensors: &[&Tensor],
+) -> Result<(Vec<Plane>, Vec<Vec<f32>>)> {
     let mut pieces = Vec::with_capacity(2 * planes.len() + tensors.len());
     for (plane, rows) in planes {
         let (codes, scales) = Plane::row_bytes(plane.format, plane.width);
-        pieces.extend([Piece::of(&plane.codes, (rows * codes) as u64), Piece::of(&plane.scales, (rows * scales) as u64)]);
+        pieces
+            .extend([Piece::of(&plane.codes, (rows * codes) as u64), Piece::of(&plane.scales, (rows * scales) as u64)]);
     }
     pieces.extend(tensors.iter().map(|tensor| Piece::of(tensor, tensor.buffer.size())));
     let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());

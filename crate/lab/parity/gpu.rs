@@ -1,8 +1,8 @@
 //! The GPU against a golden file: the same cases, comparisons and limits as the reference's.
 
 use super::{
-    Report, blind, end_to_end_tap, greedy_check, has_layers, judge_draft, judge_end_to_end, judge_vision, kv, layers, named,
-    no_drafter, patches_of_picture, prompt,
+    Report, blind, end_to_end_tap, greedy_check, has_layers, judge_draft, judge_end_to_end, judge_vision, kv, layers,
+    named, no_drafter, patches_of_picture, prompt,
 };
 use crate::blocks::b1a_input::Prompt;
 use crate::blocks::tap::{Recorder, Tap};

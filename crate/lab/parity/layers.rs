@@ -143,8 +143,7 @@ fn given(config: &Config, golden: &GoldenFile, case: &str) -> Result<Given> {
                 plane.extend(&need(name)?.f32);
                 Ok(plane)
             };
-            let caches =
-                [plane("compressed_kv", config.head_dim)?, plane("index_keys", config.index_head_dim)?];
+            let caches = [plane("compressed_kv", config.head_dim)?, plane("index_keys", config.index_head_dim)?];
             given.caches.insert(layer, caches);
         }
         if config.index_source(layer) == Some(layer) {

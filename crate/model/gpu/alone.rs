@@ -52,7 +52,8 @@ pub(super) struct GivenOnGpu {
 
 impl GivenOnGpu {
     fn new(gpu: &Gpu, config: &Config, given: &Given) -> Result<Self> {
-        let missing = |what: &str, layer: usize| Error::Usage(format!("layers alone: no {what} of layer {layer} given"));
+        let missing =
+            |what: &str, layer: usize| Error::Usage(format!("layers alone: no {what} of layer {layer} given"));
         let plane = |own: &Plane| -> Result<GpuPlane> {
             let plane = GpuPlane::new(gpu, "given", Format::F32, own.width, own.len().max(1))?;
             plane.write(gpu, own);
