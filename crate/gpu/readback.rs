@@ -55,7 +55,7 @@ impl Piece {
 /// Bytes that are read in one go.
 const MOST: u64 = 64 << 20;
 
-/// Submits `encoder` and reads pieces of buffers as they are after that: one submit and one map for all, and another for every [`MOST`] bytes.
+/// Submits `encoder` and reads pieces of buffers as they are after that: one submit and one map for all, and another for every 64 MiB.
 /// A submit and a wait cost more than the bytes do.
 ///
 /// # Errors
