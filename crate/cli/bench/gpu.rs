@@ -224,9 +224,9 @@ async fn long_prompts(model: &GpuModel) -> Result<Long> {
     Ok(Long { all, tail, state })
 }
 
-/// A state of `depth` tokens: read, if it is short, and otherwise stretched from what a long prompt left.
+/// A state of `depth` tokens: read, if it is short, and otherwise cut or stretched from what a long prompt left.
 async fn context(model: &GpuModel, depth: usize, long: Option<&GpuState>) -> Result<GpuState> {
-    if let Some(long) = long.filter(|_| depth > LONG) {
+    if let Some(long) = long.filter(|_| depth >= LONG) {
         return model.upload(&deep::stretched(&model.download(long).await?, depth / 2 * 2)).await;
     }
     let mut state = model.state()?;

@@ -115,10 +115,11 @@ impl GpuModel {
             self.write_rows(&mut state, prompt, rows.clone(), from, &memory)?;
             on_gpu.write_selections(&self.gpu, given, rows.clone());
             let capacity = capacity(rows.len());
-            if let Entry::Vacant(place) = plans.entry(capacity) {
-                place.insert(self.plans_alone(&state, &on_gpu, capacity).await?);
-            }
-            for (layer, plan) in plans[&capacity].iter().enumerate() {
+            let layers = match plans.entry(capacity) {
+                Entry::Occupied(made) => made.into_mut(),
+                Entry::Vacant(place) => place.insert(self.plans_alone(&state, &on_gpu, capacity).await?),
+            };
+            for (layer, plan) in layers.iter().enumerate() {
                 self.run_traced(plan, (from, rows.len()), taps, trace).await?;
                 if let Some(output) = given.outputs.get(&layer) {
                     self.write_output(&state, output, rows.clone())?;
