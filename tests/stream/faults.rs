@@ -10,7 +10,7 @@ use flash890::weights::{Checkpoint, Files};
 use flash890::{Error, Result};
 use pollster::block_on;
 
-use crate::files;
+use crate::{files, golden};
 use crate::server::{Fault, Server};
 
 /// Quick tries, so that the tests are quick.
