@@ -10,8 +10,8 @@ use flash890::weights::{Checkpoint, Files};
 use flash890::{Error, Result};
 use pollster::block_on;
 
-use crate::{files, golden};
 use crate::server::{Fault, Server};
+use crate::{files, golden};
 
 /// Quick tries, so that the tests are quick.
 fn timing() -> Timing {
