@@ -136,7 +136,7 @@ fn verify_finds_a_wrong_bit_on_disk_and_on_the_way() {
     let cache = tempfile::tempdir().unwrap();
     let server = Server::new(with_checksums(large()));
     let url = server.url();
-    server.fail("model-00002", 1 << 20, 1, Fault::Corrupt);
+    server.fail_at("model-00002", 1 << 20, Fault::Corrupt);
     // Nothing but the checksum can notice a bit that was wrong on the way.
     let wrong = run(cache.path(), &["verify", &url]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(4), ""), "{}", wrong.stderr);

@@ -66,6 +66,8 @@ struct Rule {
     file: String,
     /// Requests that begin here or later.
     from: u64,
+    /// Requests for this byte only.
+    holds: Option<u64>,
     times: usize,
     fault: Fault,
 }
@@ -123,7 +125,13 @@ impl Server {
 
     /// The next `times` requests for files whose name contains `file`, from byte `from` on, go wrong.
     pub(crate) fn fail(&self, file: &str, from: u64, times: usize, fault: Fault) {
-        self.state.rules.lock().unwrap().push(Rule { file: file.into(), from, times, fault });
+        self.state.rules.lock().unwrap().push(Rule { file: file.into(), from, holds: None, times, fault });
+    }
+
+    /// The next request for byte `place` of files whose name contains `file` goes wrong.
+    pub(crate) fn fail_at(&self, file: &str, place: u64, fault: Fault) {
+        let rule = Rule { file: file.into(), from: 0, holds: Some(place), times: 1, fault };
+        self.state.rules.lock().unwrap().push(rule);
     }
 
     /// Slows bodies down by a pause after every 64 KiB.
@@ -171,7 +179,10 @@ impl State {
     fn fault_for(&self, file: &str, range: Option<&Range<u64>>) -> Option<Fault> {
         let mut rules = self.rules.lock().unwrap();
         let from = range.map_or(0, |range| range.start);
-        let rule = rules.iter_mut().find(|rule| file.contains(&rule.file) && from >= rule.from && rule.times > 0)?;
+        let holds = |place: u64| range.is_some_and(|range| range.contains(&place));
+        let rule = rules.iter_mut().find(|rule| {
+            file.contains(&rule.file) && from >= rule.from && rule.holds.is_none_or(holds) && rule.times > 0
+        })?;
         rule.times -= 1;
         Some(rule.fault.clone())
     }
