@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use wasm_bindgen::prelude::*;
 
 /// Bytes of weights that a tab is trusted with, if nobody says otherwise: phones end tabs that take more.
@@ -151,11 +151,17 @@ async fn checkpoint_in(
     opened::Opened::new(&folder, Some(address.into()), memory).await
 }
 
+thread_local! {
+    /// The page. Its function belongs to this thread; a listener should not have to.
+    static PAGE: RefCell<Option<Function>> = const { RefCell::new(None) };
+}
+
 /// Tells the page why something is not kept, once for every reason.
 fn listener(tell: Function) -> Listener {
-    let said = RefCell::new(HashSet::new());
+    PAGE.set(Some(tell));
+    let said = Mutex::new(HashSet::new());
     Box::new(move |notice| {
-        if !said.borrow_mut().insert(std::mem::discriminant(notice)) {
+        if !said.lock().unwrap_or_else(PoisonError::into_inner).insert(std::mem::discriminant(notice)) {
             return;
         }
         let (what, message) = match notice {
@@ -163,7 +169,9 @@ fn listener(tell: Function) -> Listener {
             Notice::InUse { folder } => ("in-use", folder.clone()),
             Notice::Broken { problem } => ("broken", problem.clone()),
         };
-        tell_page(&tell, "notice", &[("what", what.into()), ("message", message.into())]);
+        if let Some(tell) = PAGE.with_borrow(Clone::clone) {
+            tell_page(&tell, "notice", &[("what", what.into()), ("message", message.into())]);
+        }
     })
 }
 

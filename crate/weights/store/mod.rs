@@ -65,11 +65,7 @@ pub enum Notice {
 }
 
 /// Who is told about a [`Notice`].
-#[cfg(not(target_arch = "wasm32"))]
 pub type Listener = Box<dyn Fn(&Notice) + Send + Sync>;
-/// Who is told about a [`Notice`].
-#[cfg(target_arch = "wasm32")]
-pub type Listener = Box<dyn Fn(&Notice)>;
 
 /// A folder of kept files.
 pub struct Store {
