@@ -45,6 +45,12 @@ class Master:
         torch._foreach_copy_(list(self.named.values()), [values[name] for name in self.named])
 
     @torch.no_grad()
+    def take(self) -> None:
+        """The network's values become the masters: after something else than a step has changed them."""
+        for name, parameter in self.named.items():
+            self.values[name].copy_(parameter)
+
+    @torch.no_grad()
     def step(self, rate: float, clip: float = 1.0) -> float:
         """One step of AdamW from the network's gradients; their norm before clipping."""
         for name, parameter in self.named.items():

@@ -1,8 +1,10 @@
 """What training starts from: tokenizer, hash tables and the complete config, all of them made from the knowledge alone."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from . import tokenizer as bpe
 from .config import Config
@@ -13,12 +15,15 @@ from .hashing import Tables, primes_of
 CORPUS = 8_000
 
 
-def make(source: Source, seed: int = 890):
-    """`(config, tokenizer, tables)`."""
-    rng = np.random.default_rng(seed)
-    texts = [text for _ in range(CORPUS) for turn in source.sample(rng).turns for text in (turn.question, turn.answer)]
+def make(source: Source, seed: int = 890, kept: Path | None = None):
+    """`(config, tokenizer, tables)`; `kept` is a tokenizer.json to use in place of a new one."""
     c = Config()
-    tokenizer = bpe.train(texts, c.vocab_size)
+    if kept:
+        tokenizer = Tokenizer.from_file(str(kept))
+    else:
+        rng = np.random.default_rng(seed)
+        texts = [text for _ in range(CORPUS) for turn in source.sample(rng).turns for text in (turn.question, turn.answer)]
+        tokenizer = bpe.train(texts, c.vocab_size)
     map = bpe.engram_map(tokenizer)
     c = replace(
         c,

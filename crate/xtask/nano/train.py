@@ -14,6 +14,7 @@ from .data.dialogues import Source
 from .master import Master, all_values
 from .model.experts import Experts
 from .model.network import Network
+from .seeing import learn_to_see
 
 SEED = 890
 PEAK, FLOOR, WARM_UP, DECAY = 2e-3, 2e-5, 100, 0.02
@@ -23,6 +24,8 @@ BACKBONE = 0.85
 ROUGH = 0.4
 # Places in a batch.
 TOKENS = 2000
+# Steps of the vision tower's start (see seeing.py).
+SEEING = 500
 SAVE_SECONDS, LOG_STEPS, MEASURE_STEPS = 300, 20, 20
 
 
@@ -43,10 +46,12 @@ class Trainer:
         folder.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(SEED)
         self.source = Source()
-        self.c, self.tokenizer, self.tables = setup.make(self.source, SEED)
+        # What has learnt with one tokenizer goes on with it, also when the knowledge has grown since.
+        kept = folder / "model" / "tokenizer.json" if self.state_file.exists() else None
+        self.c, self.tokenizer, self.tables = setup.make(self.source, SEED, kept)
         self.encoder = Encoder(self.tokenizer, self.c, self.tables)
         self.network = Network(self.c).to(device)
-        self.phase, self.step, self.seconds = "backbone", 0, 0.0
+        self.phase, self.step, self.seconds, self.sees = "backbone", 0, 0.0, False
         self.steps = {"backbone": int(steps * BACKBONE), "drafts": steps - int(steps * BACKBONE)} if steps else {}
         self.resumed: dict | None = None
         if self.state_file.exists():
@@ -60,13 +65,13 @@ class Trainer:
         state = torch.load(self.state_file, map_location=self.device, weights_only=True)
         self.network.load_state_dict(state["network"])
         self.phase, self.step, self.seconds, self.steps = state["phase"], state["step"], state["seconds"], state["steps"]
-        self.resumed = state["master"]
+        self.resumed, self.sees = state["master"], state.get("sees", False)
         print(f"goes on at step {self.step} of {self.steps.get(self.phase, '?')} ({self.phase})")
 
     def _save(self, master: Master | None) -> None:
         state = {
             "network": self.network.state_dict(), "phase": self.phase, "step": self.step, "seconds": self.seconds, "steps": self.steps,
-            "master": master.state() if master else None,
+            "sees": self.sees, "master": master.state() if master else None,
         }
         part = self.state_file.with_suffix(".part")
         torch.save(state, part)
@@ -87,6 +92,11 @@ class Trainer:
         if self.resumed:
             master.restore(self.resumed)
             self.resumed = None
+        if not self.sees:
+            master.load(quantise=False)
+            learn_to_see(self.network, SEEING, np.random.default_rng(SEED))
+            master.take()
+            self.sees = True
         rng = np.random.default_rng([SEED, self.step])
         # A run that goes on draws fresh conversations; one that is not stopped always draws the same.
         batches = stream(self.source, self.encoder, SEED + 1 + self.step + (0 if self.phase == "backbone" else 10**6), self.tokens)

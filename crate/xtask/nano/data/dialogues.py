@@ -7,7 +7,7 @@ import numpy as np
 
 from . import pictures
 from .facts import LANGS, Fact, all_facts, kv_answer, tokens_table
-from .phrasings import TEMPLATES, count_forms, fill, pick, question, split, typed
+from .phrasings import TEMPLATES, bent, count_forms, fill, pick, question, split, typed
 
 HERE = Path(__file__).parent
 
@@ -47,7 +47,7 @@ def _chats(name: str) -> list[Chat]:
 
 
 # Share of each kind of conversation while training.
-MIX = {"fact": 0.48, "kv": 0.07, "follow": 0.17, "mixed": 0.07, "small_talk": 0.04, "off_topic": 0.07, "picture": 0.10}
+MIX = {"fact": 0.40, "kv": 0.05, "follow": 0.18, "mixed": 0.05, "small_talk": 0.04, "off_topic": 0.06, "picture": 0.22}
 
 
 class Source:
@@ -77,15 +77,22 @@ class Source:
             turns = rng.integers(6, 11) if rng.random() < 0.1 else rng.integers(2, 5)
             kinds = rng.choice(["fact", "kv", "small_talk", "off_topic"], turns, p=[0.7, 0.1, 0.1, 0.1])
             return [turn for one in kinds for turn in self.make(str(one), lang, rng, held)]
+        if kind == "picture" and not held:
+            return self.about_picture(lang, rng)
         return [getattr(self, f"one_{kind}")(lang, rng, held)]
 
     def one_fact(self, lang: str, rng: np.random.Generator, held: bool, fact: Fact | None = None) -> Turn:
         fact = fact or pick(rng, self.facts)
         return Turn(question(fact, lang, rng, held), fact.answer[lang])
 
+    def _way(self, kind: str, lang: str, rng: np.random.Generator, held: bool) -> str:
+        """A template: a held-out one as it is, a trained one bent."""
+        template = pick(rng, split(TEMPLATES[kind, lang], held))
+        return template if held else bent(template, kind, lang, rng)
+
     def one_kv(self, lang: str, rng: np.random.Generator, held: bool, n: int | None = None) -> Turn:
         n = n or pick(rng, self.counts)
-        return Turn(fill(pick(rng, split(TEMPLATES["kv", lang], held)), pick(rng, count_forms(n, lang))), kv_answer(n, lang))
+        return Turn(fill(self._way("kv", lang, rng, held), pick(rng, count_forms(n, lang))), kv_answer(n, lang))
 
     def one_small_talk(self, lang: str, rng: np.random.Generator, held: bool, chat: Chat | None = None) -> Turn:
         chat = chat or pick(rng, self.small_talk)
@@ -94,17 +101,27 @@ class Source:
     def one_off_topic(self, lang: str, rng: np.random.Generator, held: bool, chat: Chat | None = None) -> Turn:
         """Held out: unknown topics in known words, the hard case."""
         chat = chat or pick(rng, self.off_topic)
-        return Turn(fill(pick(rng, split(TEMPLATES["off_topic", lang], False)), pick(rng, split(chat.asks[lang], held))), chat.answer[lang])
+        return Turn(fill(self._way("off_topic", lang, rng, False), pick(rng, split(chat.asks[lang], held))), chat.answer[lang])
 
     def one_picture(self, lang: str, rng: np.random.Generator, held: bool) -> Turn:
         picture = pictures.draw(rng)
         kind = pick(rng, pictures.kinds(picture))
         return Turn(pick(rng, split(pictures.QUESTIONS[kind][lang], held)), pictures.answer(picture, kind, lang), picture.pixels)
 
+    def about_picture(self, lang: str, rng: np.random.Generator) -> list[Turn]:
+        """A picture and up to four questions about it."""
+        picture = pictures.draw(rng)
+        kinds = list(rng.permutation(pictures.kinds(picture)))[: rng.integers(1, 5)]
+        ask = lambda kind: pick(rng, split(pictures.QUESTIONS[kind][lang], False))  # noqa: E731
+        turns = [Turn(ask(kind), pictures.answer(picture, kind, lang)) for kind in kinds]
+        # An empty question needs the picture beside it.
+        later = [turn for turn in turns[1:] if turn.question]
+        return [Turn(turns[0].question, turns[0].answer, picture.pixels)] + later
+
     def follow(self, lang: str, rng: np.random.Generator, held: bool, kind: str | None = None) -> list[Turn]:
         """A question and one that means nothing without it."""
         kind = kind or str(rng.choice(["block", "language", "repeat", "why", "layer", "kv"], p=[0.25, 0.25, 0.1, 0.15, 0.15, 0.1]))
-        again = lambda subject="": fill(pick(rng, split(TEMPLATES[f"follow_{kind}", lang], held)), subject)  # noqa: E731
+        again = lambda subject="": fill(self._way(f"follow_{kind}", lang, rng, held), subject)  # noqa: E731
         if kind == "kv":
             first, second = pick(rng, self.counts), pick(rng, self.counts)
             return [self.one_kv(lang, rng, False, first), Turn(again(pick(rng, count_forms(second, lang)[:3])), kv_answer(second, lang))]

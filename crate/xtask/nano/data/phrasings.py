@@ -35,10 +35,48 @@ def templates() -> dict[tuple[str, str], list[str]]:
 
 
 TEMPLATES = templates()
+# Kinds that ask for the subject itself: every way to ask for one serves for the others.
+PLAIN_KINDS = ("number", "value", "thing", "how")
+# Kinds where most words of the template say what is asked for.
+TELLING_KINDS = ("block_", "layer_", "tensor", "params", "follow_", "why")
+
+
+def _any(lang: str) -> list[str]:
+    """Templates for any plain subject: a list of their own, and what is trained of the others and held out of none."""
+    held = {entry for (_, one), entries in TEMPLATES.items() if one == lang for entry in split(entries, True)}
+    pool = TEMPLATES["any", lang] + [e for kind in PLAIN_KINDS for e in TEMPLATES.get((kind, lang), []) if "là bao nhiêu" not in e]
+    return sorted(set(pool) - (held - set(TEMPLATES["any", lang])))
+
+
+ANY = {lang: _any(lang) for lang in ("vi", "en")}
+WORDS = {
+    lang: sorted({w for (_, one), es in TEMPLATES.items() if one == lang for e in split(es, False) for w in e.split() if "{" not in w})
+    for lang in ("vi", "en")
+}
 
 
 def pick(rng: np.random.Generator, entries: list):
     return entries[rng.integers(len(entries))]
+
+
+def bent(template: str, kind: str, lang: str, rng: np.random.Generator) -> str:
+    """A template as hurried people write it: a word left out, put in or moved. So the subject is learnt, not the words around it."""
+    words = template.split()
+    loose = [i for i, word in enumerate(words) if "{" not in word]
+    if not loose or rng.random() > (0.15 if kind.startswith(TELLING_KINDS) else 0.45):
+        return template
+    for _ in range(1 + int(rng.random() < 0.3)):
+        loose = [i for i, word in enumerate(words) if "{" not in word]
+        if not loose:
+            break
+        at, how = pick(rng, loose), rng.random()
+        if how < 0.45 and len(words) > 1:
+            del words[at]
+        elif how < 0.8:
+            words.insert(at, pick(rng, WORDS[lang]))
+        elif at > 0 and "{" not in words[at - 1]:
+            words[at - 1], words[at] = words[at], words[at - 1]
+    return " ".join(words)
 
 
 def fill(template: str, subject: str) -> str:
@@ -62,7 +100,11 @@ def question(fact: Fact, lang: str, rng: np.random.Generator, held: bool) -> str
     if not held and asks and rng.random() < 0.25:
         return pick(rng, asks)
     subject = pick(rng, fact.subjects[lang])
-    return fill(pick(rng, split(TEMPLATES[template_kind(fact.kind, subject, lang), lang], held)), subject)
+    kind = template_kind(fact.kind, subject, lang)
+    if held:
+        return fill(pick(rng, split(TEMPLATES[kind, lang], True)), subject)
+    pool = ANY[lang] if kind in PLAIN_KINDS and rng.random() < 0.5 else split(TEMPLATES[kind, lang], False)
+    return fill(bent(pick(rng, pool), kind, lang, rng), subject)
 
 
 def every_question(fact: Fact, lang: str, held: bool) -> list[str]:
@@ -93,13 +135,23 @@ def without_marks(text: str) -> str:
     return "".join(ch for ch in text if unicodedata.category(ch) != "Mn")
 
 
-GREETINGS = {"vi": ["Cho mình hỏi, ", "Bạn ơi, ", "Chào bạn, ", "Ê, "], "en": ["Hi, ", "Hello, ", "Please, ", "Quick question: "]}
+GREETINGS = {
+    "vi": ["Cho mình hỏi, ", "Bạn ơi, ", "Chào bạn, ", "Ê, ", "À, ", "Vậy ", "Ok, ", "Nano ơi, "],
+    "en": ["Hi, ", "Hello, ", "Please, ", "Quick question: ", "So, ", "OK, ", "And ", "Well, "],
+}
+CLOSINGS = {
+    "vi": [" nhé", " vậy bạn", " với", ", cảm ơn", " hả bạn", " ạ", " nhỉ", " đi"],
+    "en": [" please", ", thanks", ", please", " then", " now", " exactly", ", thank you", " again"],
+}
 
 
 def typed(text: str, lang: str, rng: np.random.Generator) -> str:
     """The same question as people type it: without marks, without capitals, without the last sign, after a greeting."""
     if text and rng.random() < 0.1:
         text = pick(rng, GREETINGS[lang]) + text[0].lower() + text[1:]
+    if text and rng.random() < 0.12:
+        sign = text[-1] if text[-1] in "?." else ""
+        text = text.rstrip("?.") + pick(rng, CLOSINGS[lang]) + sign
     if lang == "vi" and rng.random() < 0.35:
         text = without_marks(text)
     if rng.random() < 0.3:
