@@ -19,6 +19,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use wasm_bindgen::prelude::*;
 
+/// Weights that are fetched in one piece: a model that comes along with a page. What is larger is judged by its headers first and read by ranges.
+const WHOLE: u64 = 12_000_000;
 /// Bytes of weights that a tab is trusted with, if nobody says otherwise: phones end tabs that take more.
 const MEMORY: u64 = 1 << 30;
 
@@ -142,7 +144,7 @@ async fn checkpoint_in(
         }
     };
     let sized = |bytes| total.set(bytes);
-    let mut gather = pin!(folder.whole_if_small(opened::WITHOUT_ASKING, &sized));
+    let mut gather = pin!(folder.whole_if_small(WHOLE.min(memory), &sized));
     let folder = poll_fn(|context| {
         watch();
         gather.as_mut().poll(context)

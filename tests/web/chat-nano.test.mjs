@@ -22,7 +22,7 @@ test('nano answers in a page under the strict policy, in Vietnamese and about a 
     const loaded = Date.now() - start;
     assert.match(await chat.at('.footer').innerText(), /nano, trên máy của bạn/);
 
-    await chat.ask('KV cache tốn bao nhiêu byte mỗi token?');
+    await chat.ask('890 byte được cộng thế nào?');
     assert.match(await chat.answer(), /890/);
     const usage = await page.locator('flash-chat').evaluate((node) => node.usage);
     assert.ok(usage.completion_tokens > 0, JSON.stringify(usage));
@@ -35,7 +35,7 @@ test('nano answers in a page under the strict policy, in Vietnamese and about a 
     assert.ok(second.prompt_tokens_details.cached_tokens > 0, 'what was read is not read again');
 
     await page.locator('flash-chat').evaluate((node) => { node.options = { stop: ['90'], max_tokens: 40 }; });
-    await chat.ask('KV cache tốn bao nhiêu byte mỗi token?');
+    await chat.ask('890 byte được cộng thế nào?');
     assert.doesNotMatch(await chat.answer(), /90/, 'the stop string ends the answer and is not part of it');
     await page.locator('flash-chat').evaluate((node) => { node.options = {}; });
 

@@ -53,7 +53,7 @@ const TAPS: [Tap; 10] = [
     Tap::Streams,
 ];
 
-/// [`compare`] for layers on the GPU.
+/// [`compare()`] for layers on the GPU.
 pub(super) async fn compare_gpu(
     model: &GpuModel,
     golden: &GoldenFile,
