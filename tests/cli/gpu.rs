@@ -187,7 +187,7 @@ fn the_canary_finds_a_wrong_kernel() {
     let gpu = open();
     for (kernel, overrides, from, to) in [
         (&rms_norm::KERNEL, &[0, 0][..], "p.eps", "(p.eps + 0.001)"),
-        (&top_k::KERNEL, &[][..], "wanted = p.k", "wanted = p.k - 1u"),
+        (&top_k::KERNEL, &[][..], "find_threshold(seen, p.k, thread)", "find_threshold(seen, p.k - 1u, thread)"),
     ] {
         assert!(kernel.wgsl.contains(from), "{} has no {from}", kernel.name);
         let wgsl: &'static str = kernel.wgsl.replace(from, to).leak();
