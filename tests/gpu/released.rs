@@ -15,19 +15,13 @@ fn model() -> (Reference, GpuModel) {
     (reference, load(gpu(), &checkpoint, released, released))
 }
 
-/// At most 2 % of the logits' range away, and the same best token where the margin is above 0.1. One row of a prompt may be further off: the
-/// linear kernels sum in another order than the reference, and a sum on the border between two bf16 numbers goes to the other one there.
+/// At most 2 % of the logits' range away, and the same best token where the margin is above 0.1.
 #[track_caller]
 fn assert_accepted(actual: &[f32], expected: &[f32]) {
     assert_eq!(actual.len(), expected.len());
-    let mut spared = 1;
     for (row, (a, e)) in actual.chunks(VOCAB).zip(expected.chunks(VOCAB)).enumerate() {
         let range = e.iter().copied().fold(f32::MIN, f32::max) - e.iter().copied().fold(f32::MAX, f32::min);
         let worst = a.iter().zip(e).map(|(a, e)| (a - e).abs()).fold(0.0, f32::max);
-        if worst > 0.02 * range && actual.len() > VOCAB && spared > 0 {
-            spared -= 1;
-            continue;
-        }
         assert!(worst <= 0.02 * range, "row {row}: {worst} off in a range of {range}");
         let best = top_k(e, 2);
         assert!(e[best[0]] - e[best[1]] <= 0.1 || argmax(a) == best[0], "row {row}: another best token");
