@@ -90,8 +90,6 @@ fn sinkhorn(logits: mat4x4<f32>) -> mat4x4<f32> {
     return m;
 }
 
-var<workgroup> parts: array<array<f32, 24>, 64>;
-
 fn mix(token: u32, thread: u32) {
     let width = LANES * p.dim;
     let scale = p.dim;
@@ -106,34 +104,24 @@ fn mix(token: u32, thread: u32) {
             sums[i] += value * weights[projection + i * width + d];
         }
     }
-    for (var i = 0u; i < MIXES; i++) {
-        parts[thread][i] = sums[i];
-    }
-    // The barriers of this sum are those of all: each of the first threads then adds up one mix.
     let total = workgroup_sum(squares, thread);
     watch(total, token * width);
     let rho = inverseSqrt(total / f32(width) + p.norm_eps);
-    if (thread < MIXES) {
-        var sum = 0.0;
-        for (var i = 0u; i < WG_SIZE; i++) {
-            sum += parts[i][thread];
-        }
-        sum *= rho;
-        watch(sum, token * width);
-        parts[0][thread] = sum;
+    for (var i = 0u; i < MIXES; i++) {
+        sums[i] = workgroup_sum(sums[i], thread) * rho;
+        watch(sums[i], token * width);
     }
-    workgroupBarrier();
     if (thread != 0u) {
         return;
     }
     let post = token * (LANES + LANES * LANES);
     for (var lane = 0u; lane < LANES; lane++) {
-        next_pre[token * LANES + lane] = sigmoid(parts[0][lane] * weights[scale] + weights[base + lane]) + p.hc_eps;
-        mixes[post + lane] = 2.0 * sigmoid(parts[0][LANES + lane] * weights[scale + 1u] + weights[base + LANES + lane]);
+        next_pre[token * LANES + lane] = sigmoid(sums[lane] * weights[scale] + weights[base + lane]) + p.hc_eps;
+        mixes[post + lane] = 2.0 * sigmoid(sums[LANES + lane] * weights[scale + 1u] + weights[base + LANES + lane]);
     }
     var m: mat4x4<f32>;
     for (var i = 0u; i < LANES * LANES; i++) {
-        m[i / LANES][i % LANES] = parts[0][2u * LANES + i] * weights[scale + 2u] + weights[base + 2u * LANES + i];
+        m[i / LANES][i % LANES] = sums[2u * LANES + i] * weights[scale + 2u] + weights[base + 2u * LANES + i];
     }
     m = sinkhorn(m);
     for (var i = 0u; i < LANES * LANES; i++) {

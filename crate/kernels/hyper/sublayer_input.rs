@@ -97,6 +97,5 @@ pub fn record(
     let overrides = [way.quantise.into(), way.last.into(), round_flag(way.numerics)];
     let rows = if way.last { 1 } else { streams.shape[0] as u32 };
     let bound = [streams, pre, weights, x, x_q, next_pre, mixes, &fault, call];
-    planner.reads(4 * weights.len());
     planner.dispatch(&KERNEL, &overrides, &bound, &p, [rows, 1 + u32::from(way.mixes), 1])
 }
