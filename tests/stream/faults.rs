@@ -117,8 +117,10 @@ fn what_passes_is_tried_again() {
         Fault::Silent(Duration::from_secs(2)),
     ] {
         let server = Server::new(large());
+        // Pieces run at once, so one of them may meet a fault of the first rule and all of the second: three, of four
+        // tries.
         server.fail("large", 0, 2, passing.clone());
-        server.fail("large", 9 << 20, 3, passing.clone());
+        server.fail("large", 9 << 20, 2, passing.clone());
         assert!(read_large(&server).unwrap() == all[100_000..20 << 20], "{passing:?}");
     }
 }
