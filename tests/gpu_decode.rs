@@ -133,6 +133,29 @@ fn greedy_tokens_are_those_of_the_reference() {
     }
 }
 
+/// One submit and the token's id for a token; a draft and its verification take one each and 64 bytes.
+#[test]
+fn little_goes_over_the_bus() {
+    let (_, model, ids) = both("t12", "short", Precision::F32, Precision::Released);
+    let mut state = model.state().unwrap();
+    block_on(model.prefill(&mut state, &Prompt::text(ids), Prefill::default())).unwrap();
+    let mut counted = |what: &mut dyn FnMut(&mut _)| {
+        // Buffers are made and plans recorded by the first of each.
+        what(&mut state);
+        let before = model.gpu.traffic();
+        what(&mut state);
+        let after = model.gpu.traffic();
+        [after.submits - before.submits, after.bytes_read_back - before.bytes_read_back]
+    };
+    let decoded = counted(&mut |state| assert!(block_on(model.decode_greedy(state, 5)).is_ok()));
+    let drawn = counted(&mut |state| assert!(block_on(model.decode_sampled(state, 5, 0.7, 99)).is_ok()));
+    assert_eq!([decoded, drawn], [[1, 4]; 2]);
+    let drafted = counted(&mut |state| assert!(block_on(model.propose(state, 5, 0.0, 0)).unwrap().is_some()));
+    let verified = counted(&mut |state| assert!(block_on(model.verify(state, &[5, 6, 7, 8, 9, 10], 0.0, 0)).is_ok()));
+    assert_eq!([drafted[0], verified[0]], [1, 1]);
+    assert!(drafted[1] + verified[1] <= 64, "{drafted:?} {verified:?}");
+}
+
 #[test]
 fn sampled_tokens_are_those_of_the_cpu() {
     let (_, model, ids) = both("t12", "short", Precision::F32, Precision::F32);

@@ -7,6 +7,7 @@ mod budget;
 mod deep;
 mod drafts;
 mod gpu;
+mod gpu_report;
 mod product;
 mod profile;
 mod target;
@@ -82,7 +83,7 @@ struct Report {
     /// Decoding with a part of the experts in memory.
     budgets: Vec<budget::Budget>,
     /// The adapter that shaders would run on, if there is one.
-    gpu: Option<gpu::GpuReport>,
+    gpu: Option<gpu_report::GpuReport>,
 }
 
 /// One product of a weight format.
@@ -158,7 +159,7 @@ impl Report {
         }
         out += &self.lab.as_ref().map_or_else(String::new, Lab::as_markdown);
         out += &budget::as_markdown(&self.budgets);
-        out + &self.gpu.as_ref().map_or_else(|| "\nGPU: no adapter\n".into(), gpu::GpuReport::as_markdown)
+        out + &self.gpu.as_ref().map_or_else(|| "\nGPU: no adapter\n".into(), gpu_report::GpuReport::as_markdown)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Choosing an adapter and opening a device on it.
 
 use crate::{Error, Result};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// Which adapter to open, and how much of it to use.
@@ -71,6 +72,22 @@ pub struct Gpu {
     lost: Arc<Mutex<Option<String>>>,
     /// The first complaint outside of [`Gpu::checked`] that nobody has been told yet.
     fault: Arc<Mutex<Option<String>>>,
+    pub(super) traffic: Arc<Counters>,
+}
+
+/// What went over the bus since a device was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traffic {
+    /// Command buffers that were submitted.
+    pub submits: u64,
+    /// Bytes that were read back.
+    pub bytes_read_back: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    submits: AtomicU64,
+    pub(super) bytes_read_back: AtomicU64,
 }
 
 fn instance() -> wgpu::Instance {
@@ -133,7 +150,24 @@ impl Gpu {
                 fault.get_or_insert_with(|| error.to_string());
             }
         }));
-        Ok(Gpu { device, queue, adapter: found, limits, choice: choice.clone(), lost, fault })
+        Ok(Gpu { device, queue, adapter: found, limits, choice: choice.clone(), lost, fault, traffic: Arc::default() })
+    }
+
+    /// An empty list of commands.
+    pub fn encoder(&self) -> wgpu::CommandEncoder {
+        self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
+    }
+
+    /// Hands commands over to the device. All submits go through here, so that they are counted.
+    pub fn submit(&self, encoder: wgpu::CommandEncoder) {
+        self.traffic.submits.fetch_add(1, Relaxed);
+        self.queue.submit([encoder.finish()]);
+    }
+
+    /// What was submitted and read back so far.
+    pub fn traffic(&self) -> Traffic {
+        let Counters { submits, bytes_read_back } = &*self.traffic;
+        Traffic { submits: submits.load(Relaxed), bytes_read_back: bytes_read_back.load(Relaxed) }
     }
 
     /// Rows of `bytes` bytes each that one piece of a matrix holds, a multiple of `unit` and at least that.

@@ -2,6 +2,10 @@
 //!
 //! Bindings are declared in WGSL only; the pipeline's layout is taken from there. What Rust lists here is checked against the shader by a test
 //! that reflects it (`tests/kernels.rs`): names, access, parameter fields, overrides, and the limits of WebGPU.
+//!
+//! What a model fixes and a loop runs over (dims of a head, experts) is an override, not a parameter: compilers see a constant and unroll. lavapipe
+//! even compiles a shader again at every dispatch if the bound of a loop that starts at a constant, or a condition, comes from a uniform
+//! buffer alone (milliseconds each); bounds that a compiler cannot know, such as a loop from the thread's number, do no harm.
 
 use super::device::Gpu;
 use super::uniform::Uniform;

@@ -21,7 +21,7 @@ pub mod readback;
 pub mod uniform;
 
 pub use buffer::{Element, Tensor};
-pub use device::{AdapterSummary, Choice, Gpu, Tier};
+pub use device::{AdapterSummary, Choice, Gpu, Tier, Traffic};
 pub use kernel::{Binding, Kernel, read, read_write, uniform};
 pub use plan::{Plan, Planner};
 pub use uniform::Uniform;

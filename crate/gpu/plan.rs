@@ -77,17 +77,17 @@ impl Plan {
     pub fn run_in(&self, gpu: &Gpu, submits: usize) {
         let most = self.steps.len().div_ceil(submits.max(1)).max(1);
         for first in (0..self.steps.len()).step_by(most) {
-            let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            let mut encoder = gpu.encoder();
             self.encode_range(&mut encoder, first..(first + most).min(self.steps.len()));
-            gpu.queue.submit([encoder.finish()]);
+            gpu.submit(encoder);
         }
     }
 
     /// Encodes and submits all steps.
     pub fn run(&self, gpu: &Gpu) {
-        let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = gpu.encoder();
         self.encode(&mut encoder);
-        gpu.queue.submit([encoder.finish()]);
+        gpu.submit(encoder);
     }
 }
 

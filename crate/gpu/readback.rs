@@ -3,6 +3,7 @@
 use super::buffer::Tensor;
 use super::device::Gpu;
 use crate::Result;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
@@ -11,7 +12,7 @@ use std::task::{Poll, Waker};
 /// # Errors
 /// [`Error::Gpu`](crate::Error::Gpu) if the device was lost or refuses to map.
 pub async fn bytes(gpu: &Gpu, tensor: &Tensor) -> Result<Vec<u8>> {
-    let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    let encoder = gpu.encoder();
     bytes_after(gpu, encoder, tensor).await
 }
 
@@ -75,7 +76,7 @@ async fn many_by(gpu: &Gpu, encoder: wgpu::CommandEncoder, pieces: &[Piece], mos
         // A tensor alone always fits in a buffer.
         let count = rest.iter().take_while(fits).count().max(1).min(rest.len());
         let (batch, after) = rest.split_at(count);
-        let begin = || gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let begin = || gpu.encoder();
         batch_after(gpu, encoder.take().unwrap_or_else(begin), batch, &mut read).await?;
         rest = after;
     }
@@ -99,7 +100,8 @@ async fn batch_after(
         encoder.copy_buffer_to_buffer(&piece.buffer, 0, &staging, at, piece.size);
         at += piece.size;
     }
-    gpu.queue.submit([encoder.finish()]);
+    gpu.submit(encoder);
+    gpu.traffic.bytes_read_back.fetch_add(at, Relaxed);
     map(gpu, &staging).await?;
     let view = staging.slice(..).get_mapped_range();
     let view = view.map_err(|error| gpu.error(format!("reading back: {error}")))?;
@@ -185,7 +187,7 @@ mod tests {
             let wanted: Vec<(usize, u64)> = vec![(0, 7), (1, 64), (2, 0), (3, 256), (4, 1), (3, 17)];
             let pieces: Vec<Piece> = wanted.iter().map(|&(which, size)| Piece::of(&tensors[which], size)).collect();
             for most in [4, 64, 100, 1 << 20] {
-                let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+                let encoder = gpu.encoder();
                 let read = many_by(&gpu, encoder, &pieces, most).await.unwrap();
                 assert_eq!(read.len(), wanted.len());
                 for (bytes, (_, size)) in read.iter().zip(&wanted) {

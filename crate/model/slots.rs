@@ -1,4 +1,6 @@
 //! Experts that do not fit into memory: a fixed number of slots, filled as the router asks, emptied of whatever was not used for longest.
+//! A quarter of the slots is pinned to the experts that were chosen most often, so that a long prompt, which asks for nearly all of them once, does
+//! not drive out those that every token needs.
 //!
 //! Slots change which bytes are read when, and no number: the mixture adds its experts in ascending order in any case, and where a call needs
 //! more experts than there are slots it takes them in turns.
@@ -9,7 +11,8 @@ use crate::blocks::context::Context;
 use crate::error::Result;
 use crate::weights::Checkpoint;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub type Clock = Box<dyn Fn() -> f64 + Send + Sync>;
 
 /// A layer and the number of an expert in it.
-type Key = (usize, usize);
+pub(super) type Key = (usize, usize);
 
 /// What the slots did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -47,6 +50,38 @@ impl SlotUse {
     }
 }
 
+/// One slot in so many is pinned.
+const PINNED_SHARE: usize = 4;
+/// After so many uses all counts are halved: what was popular long ago makes way.
+const MEMORY: u64 = 1 << 16;
+
+/// How often experts were chosen.
+#[derive(Debug, Default)]
+pub(super) struct Popularity {
+    uses: HashMap<Key, u64>,
+    total: u64,
+}
+
+impl Popularity {
+    /// Counts one use.
+    pub(super) fn count(&mut self, key: Key) {
+        *self.uses.entry(key).or_default() += 1;
+        self.total += 1;
+        if self.total >= MEMORY {
+            self.uses.values_mut().for_each(|uses| *uses /= 2);
+            self.uses.retain(|_, uses| *uses > 0);
+            self.total = self.uses.values().sum();
+        }
+    }
+
+    /// Of the experts that are `held` in `slots` slots, those that are pinned: the most often chosen; of equals the lower layer and number.
+    pub(super) fn pinned(&self, held: impl Iterator<Item = Key>, slots: usize) -> HashSet<Key> {
+        let mut ranked: Vec<_> = held.map(|key| (Reverse(self.uses.get(&key).copied().unwrap_or(0)), key)).collect();
+        ranked.sort_unstable();
+        ranked.into_iter().take(slots / PINNED_SHARE).map(|(_, key)| key).collect()
+    }
+}
+
 /// Slots for the routed experts of the backbone.
 pub struct Slots {
     count: usize,
@@ -57,6 +92,7 @@ pub struct Slots {
 #[derive(Default)]
 struct Held {
     experts: HashMap<Key, Slot>,
+    popularity: Popularity,
     /// Grows with every use.
     turn: u64,
     used: SlotUse,
@@ -103,7 +139,7 @@ impl Slots {
         let mut experts = self.held().find(layer, ids);
         let missing: Vec<usize> = (0..ids.len()).filter(|&place| experts[place].is_none()).collect();
         if !missing.is_empty() {
-            self.held().make_room(self.count - missing.len().min(self.count), layer, ids);
+            self.held().make_room((self.count, missing.len()), layer, ids);
             let begin = (self.clock)();
             let name = |place: usize| format!("layers.{layer}.ffn.experts.{}", ids[place]);
             let prefixes: Vec<String> = missing.iter().map(|&place| name(place) + ".").collect();
@@ -139,6 +175,7 @@ impl Held {
         self.turn += 1;
         let mut experts = Vec::with_capacity(ids.len());
         for &id in ids {
+            self.popularity.count((layer, id));
             let slot = self.experts.get_mut(&(layer, id));
             experts.push(slot.map(|slot| {
                 slot.turn = self.turn;
@@ -149,15 +186,16 @@ impl Held {
         experts
     }
 
-    /// Empties slots until at most `keep` are in use, those of longest ago first, and none that is needed now.
-    fn make_room(&mut self, keep: usize, layer: usize, ids: &[usize]) {
-        let mut old: Vec<(u64, Key)> = (self.experts.iter())
+    /// Empties slots until `needed` of all `count` are free: those of longest ago first, pinned ones last, and none that is needed now.
+    fn make_room(&mut self, (count, needed): (usize, usize), layer: usize, ids: &[usize]) {
+        let pinned = self.popularity.pinned(self.experts.keys().copied(), count);
+        let mut old: Vec<(bool, u64, Key)> = (self.experts.iter())
             .filter(|((of, id), _)| *of != layer || !ids.contains(id))
-            .map(|(&key, slot)| (slot.turn, key))
+            .map(|(key, slot)| (pinned.contains(key), slot.turn, *key))
             .collect();
         old.sort_unstable();
-        let spare = self.experts.len().saturating_sub(keep);
-        old.iter().take(spare).for_each(|(_, key)| drop(self.experts.remove(key)));
+        let spare = (self.experts.len() + needed).saturating_sub(count);
+        old.iter().take(spare).for_each(|(.., key)| drop(self.experts.remove(key)));
     }
 
     fn put(&mut self, key: Key, expert: Arc<Expert>) {
@@ -192,5 +230,36 @@ mod tests {
         assert!(slots.held().experts.len() <= 3);
         let expert = block_on(Loader { checkpoint: &checkpoint, context: &context }.expert("layers.0.ffn.experts.1"));
         assert_eq!(bring(0, &[1])[0].w2, expert.unwrap().w2);
+    }
+
+    #[test]
+    fn what_is_chosen_most_often_outlives_a_long_prompt() {
+        let checkpoint = block_on(tiny::lab()).unwrap();
+        let context = Context::new(&checkpoint.config, Precision::F32, Precision::Released);
+        let slots = Slots::new(4, Box::new(|| 0.0));
+        let bring = |layer, id: usize| drop(block_on(slots.bring(&checkpoint, &context, layer, &[id])).unwrap());
+        (0..3).for_each(|_| bring(5, 1));
+        (0..8).for_each(|id| bring(6, id));
+        let before = slots.usage();
+        bring(5, 1);
+        assert_eq!((slots.usage().hits, slots.usage().misses), (before.hits + 1, before.misses));
+        // The others went by age.
+        bring(6, 7);
+        assert_eq!(slots.usage().misses, before.misses);
+        bring(6, 0);
+        assert_eq!(slots.usage().misses, before.misses + 1);
+    }
+
+    #[test]
+    fn popularity_fades() {
+        let mut popularity = Popularity::default();
+        (0..5).for_each(|_| popularity.count((0, 3)));
+        let both = || [(0, 3), (0, 4)].into_iter();
+        (0..4).for_each(|_| popularity.count((0, 4)));
+        assert_eq!(popularity.pinned(both(), 7), HashSet::from([(0, 3)]));
+        (0..MEMORY).for_each(|_| popularity.count((0, 4)));
+        assert_eq!(popularity.pinned(both(), 7), HashSet::from([(0, 4)]));
+        assert!(popularity.total < MEMORY && popularity.uses[&(0, 3)] < 5);
+        assert!(popularity.pinned(both(), 3).is_empty());
     }
 }

@@ -6,12 +6,12 @@ const WG_SIZE = 64u;
 const MOST = 1024u;        // rows of the longest list
 override RING_FORMAT: u32 = 1u;
 override ENTRY_FORMAT: u32 = 2u;
+override WIDTH: u32 = 64u; // dims of a head
 override K: u32 = 0u;      // entries that a query may select; 0: window only
 override WHOLE: u32 = 0u;  // 1: every query sees the window before the call and all rows of the call (a draft block, section 10.6)
 
 struct Attention {
     heads: u32,
-    width: u32,
     q_stride: u32,
     window: u32,
     capacity: u32,     // slots of the ring
@@ -32,20 +32,20 @@ struct Attention {
 var<workgroup> weights: array<f32, 1024>;
 
 fn ring4(slot: u32, d: u32) -> vec4<f32> {
-    let at = code_word(RING_FORMAT, slot, p.width, d);
+    let at = code_word(RING_FORMAT, slot, WIDTH, d);
     if (RING_FORMAT == 0u) {
         return bitcast<vec4<f32>>(vec4<u32>(ring_codes[at], ring_codes[at + 1u], ring_codes[at + 2u], ring_codes[at + 3u]));
     }
-    let scale = scale_byte(RING_FORMAT, slot, p.width, d);
+    let scale = scale_byte(RING_FORMAT, slot, WIDTH, d);
     return unpack4(RING_FORMAT, ring_codes[at], d, byte_of(ring_scales[scale / 4u], scale % 4u));
 }
 
 fn entry4(entry: u32, d: u32) -> vec4<f32> {
-    let at = code_word(ENTRY_FORMAT, entry, p.width, d);
+    let at = code_word(ENTRY_FORMAT, entry, WIDTH, d);
     if (ENTRY_FORMAT == 0u) {
         return bitcast<vec4<f32>>(vec4<u32>(entry_codes[at], entry_codes[at + 1u], entry_codes[at + 2u], entry_codes[at + 3u]));
     }
-    let scale = scale_byte(ENTRY_FORMAT, entry, p.width, d);
+    let scale = scale_byte(ENTRY_FORMAT, entry, WIDTH, d);
     return unpack4(ENTRY_FORMAT, entry_codes[at], d, byte_of(entry_scales[scale / 4u], scale % 4u));
 }
 
@@ -61,8 +61,8 @@ fn attention(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_
     let oldest = max(call.oldest, last - min(last, p.window));
     let in_window = end - oldest;
     let list = in_window + K;
-    let query = (token * p.q_stride + head * p.width) / 4u;
-    let output = (token * p.heads + head) * p.width / 4u;
+    let query = (token * p.q_stride + head * WIDTH) / 4u;
+    let output = (token * p.heads + head) * WIDTH / 4u;
 
     // Scores: one row per thread and turn.
     var largest = -1.0e30;
@@ -71,14 +71,14 @@ fn attention(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_
         if (i < in_window) {
             let slot = (oldest + i) % p.capacity;
             z = 0.0;
-            for (var d = 0u; d < p.width; d += 4u) {
+            for (var d = 0u; d < WIDTH; d += 4u) {
                 z += dot(q[query + d / 4u], ring4(slot, d));
             }
             z *= p.scale;
         } else if (ids[token * K + i - in_window] != 0xffffffffu) {
             let entry = ids[token * K + i - in_window];
             z = 0.0;
-            for (var d = 0u; d < p.width; d += 4u) {
+            for (var d = 0u; d < WIDTH; d += 4u) {
                 z += dot(q[query + d / 4u], entry4(entry, d));
             }
             z *= p.scale;
@@ -96,7 +96,7 @@ fn attention(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_
     let total = workgroup_sum(sum, thread) + exp(sink[head] - largest);
 
     // Values: four dims per thread and turn.
-    for (var d = 4u * thread; d < p.width; d += 4u * WG_SIZE) {
+    for (var d = 4u * thread; d < WIDTH; d += 4u * WG_SIZE) {
         var value = vec4<f32>(0.0);
         for (var i = 0u; i < in_window; i++) {
             value += weights[i] * ring4((oldest + i) % p.capacity, d);

@@ -8,6 +8,7 @@ const WG_SIZE = 64u;
 override NORM: u32 = 0u;       // 1: the row is normalised first (section N.8)
 override KEEP: u32 = 0u;       // 1: q (m, WIDTH) keeps the normed row as it is before it turns
 override GRID: u32 = 0u;       // 1: index queries are put on the FP4 grid (N.5)
+override RATIO: u32 = 0u;      // 0: ring of positions; 1, 2: entries of a source of that ratio
 
 struct PlaneWrite {
     width: u32,
@@ -18,7 +19,6 @@ struct PlaneWrite {
     index_width: u32,
     pairs: u32,        // pairs that rotate, at the end of a row (section N.9)
     capacity: u32,
-    ratio: u32,        // 0: ring of positions; 1, 2: entries of a source of that ratio
     eps: f32,
     place: u32,        // in the model, for fault
 }
@@ -81,7 +81,7 @@ fn plane_write(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocatio
         index_head(token, group.x - p.heads - 1u, thread);
         return;
     }
-    if (token >= select(call.n, call.pairs, p.ratio == 2u)) {
+    if (token >= select(call.n, call.pairs, RATIO == 2u)) {
         return;
     }
     let source = token * p.stride + p.offset;
@@ -111,9 +111,9 @@ fn plane_write(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocatio
     }
     workgroupBarrier();
     var slot = (call.start + token) % p.capacity;
-    if (p.ratio == 1u) {
+    if (RATIO == 1u) {
         slot = call.entries - call.n + token;
-    } else if (p.ratio == 2u) {
+    } else if (RATIO == 2u) {
         slot = call.halves - call.pairs + token;
     }
     let size = select(32u, 16u, FORMAT == 2u);

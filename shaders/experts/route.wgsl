@@ -3,11 +3,10 @@
 // Dispatch (n).  Includes: call.
 // Numerics: f32. An expert's place is the number of experts that beat it; of equal sums the lower index wins.
 const WG_SIZE = 64u;
-const MOST = 2048u;        // experts
+override EXPERTS: u32 = 8u;
+override K: u32 = 2u;      // experts per token
 
 struct Route {
-    experts: u32,
-    k: u32,
     scale: f32,
 }
 
@@ -21,7 +20,7 @@ struct Route {
 @group(0) @binding(7) var<uniform> call: Call;
 @group(0) @binding(8) var<uniform> p: Route;
 
-var<workgroup> sums: array<f32, MOST>;     // score and bias
+var<workgroup> sums: array<f32, EXPERTS>;     // score and bias
 
 // ln(1 + e^x): for large x it is x; below, the series keeps what 1 + e^x would round away.
 fn softplus(x: f32) -> f32 {
@@ -39,34 +38,34 @@ fn route(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_inde
     if (token >= call.n) {
         return;
     }
-    let row = token * p.experts;
+    let row = token * EXPERTS;
     let is_image = image_mask[token] == 1u;
-    for (var e = thread; e < p.experts; e += WG_SIZE) {
+    for (var e = thread; e < EXPERTS; e += WG_SIZE) {
         let score = sqrt(softplus(logits[row + e]));
         scores[row + e] = score;
         sums[e] = score + select(bias[e], bias_vl[e], is_image);
     }
     storageBarrier();
     workgroupBarrier();
-    for (var e = thread; e < p.experts; e += WG_SIZE) {
+    for (var e = thread; e < EXPERTS; e += WG_SIZE) {
         let own = sums[e];
         var place = 0u;
-        for (var other = 0u; other < p.experts; other++) {
+        for (var other = 0u; other < EXPERTS; other++) {
             place += select(0u, 1u, sums[other] > own || (sums[other] == own && other < e));
         }
-        if (place < p.k) {
-            ids[token * p.k + place] = e;
+        if (place < K) {
+            ids[token * K + place] = e;
         }
     }
     storageBarrier();
     workgroupBarrier();
     if (thread == 0u) {
         var sum = 0.0;
-        for (var turn = 0u; turn < p.k; turn++) {
-            sum += scores[row + ids[token * p.k + turn]];
+        for (var turn = 0u; turn < K; turn++) {
+            sum += scores[row + ids[token * K + turn]];
         }
-        for (var turn = 0u; turn < p.k; turn++) {
-            weights[token * p.k + turn] = p.scale * scores[row + ids[token * p.k + turn]] / (sum + 1e-20);
+        for (var turn = 0u; turn < K; turn++) {
+            weights[token * K + turn] = p.scale * scores[row + ids[token * K + turn]] / (sum + 1e-20);
         }
     }
 }

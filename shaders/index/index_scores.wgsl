@@ -6,10 +6,10 @@ const WG_SIZE = 64u;
 const NONE = -3.0e38;
 override FORMAT: u32 = 3u;
 override POOLED: u32 = 0u; // 1: only entries of kept blocks
+override HEADS: u32 = 8u;
+override WIDTH: u32 = 32u; // dims of a head
 
 struct IndexScores {
-    heads: u32,
-    width: u32,
     entries: u32,      // capacity of a row of scores
     ratio: u32,
     block: u32,        // entries per candidate block
@@ -31,22 +31,22 @@ struct IndexScores {
 @group(0) @binding(8) var<uniform> p: IndexScores;
 
 fn key4(entry: u32, d: u32) -> vec4<f32> {
-    let at = code_word(FORMAT, entry, p.width, d);
+    let at = code_word(FORMAT, entry, WIDTH, d);
     if (FORMAT == 0u) {
         return vec4<f32>(bitcast<f32>(codes[at]), bitcast<f32>(codes[at + 1u]), bitcast<f32>(codes[at + 2u]), bitcast<f32>(codes[at + 3u]));
     }
-    let scale = scale_byte(FORMAT, entry, p.width, d);
+    let scale = scale_byte(FORMAT, entry, WIDTH, d);
     return unpack4(FORMAT, codes[at], d, byte_of(scales[scale / 4u], scale % 4u));
 }
 
 // What one head adds to a score.
 fn weighed(product: f32, token: u32, head: u32) -> f32 {
-    if (head >= p.heads) {
+    if (head >= HEADS) {
         return 0.0;
     }
     // The relu would swallow it.
-    watch(product, token * p.heads + head);
-    let weight = rounded(rounded(w[(token + 1u) * p.w_stride - p.heads + head]) * p.factor);
+    watch(product, token * HEADS + head);
+    let weight = rounded(rounded(w[(token + 1u) * p.w_stride - HEADS + head]) * p.factor);
     return rounded(max(rounded(product), 0.0) * weight);
 }
 
@@ -61,15 +61,15 @@ fn index_scores(@builtin(global_invocation_id) id: vec3<u32>) {
     var score = NONE;
     if (entry < seen && (POOLED == 0u || pool[token * p.blocks + entry / p.block] == 1u)) {
         // Eight heads at a time share a decoded piece of the key. Beyond the last head the last one stands in, and adds nothing.
-        let first = (token + 1u) * p.q_stride - p.heads * p.width;
-        let last = p.heads - 1u;
+        let first = (token + 1u) * p.q_stride - HEADS * WIDTH;
+        let last = HEADS - 1u;
         score = 0.0;
-        for (var head = 0u; head < p.heads; head += 8u) {
+        for (var head = 0u; head < HEADS; head += 8u) {
             var low = vec4<f32>(0.0);
             var high = vec4<f32>(0.0);
-            let a = (vec4<u32>(first) + min(vec4<u32>(head) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(last)) * p.width) / 4u;
-            let b = (vec4<u32>(first) + min(vec4<u32>(head) + vec4<u32>(4u, 5u, 6u, 7u), vec4<u32>(last)) * p.width) / 4u;
-            for (var d = 0u; d < p.width / 4u; d++) {
+            let a = (vec4<u32>(first) + min(vec4<u32>(head) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(last)) * WIDTH) / 4u;
+            let b = (vec4<u32>(first) + min(vec4<u32>(head) + vec4<u32>(4u, 5u, 6u, 7u), vec4<u32>(last)) * WIDTH) / 4u;
+            for (var d = 0u; d < WIDTH / 4u; d++) {
                 let key = key4(entry, 4u * d);
                 low += vec4<f32>(dot(q[a.x + d], key), dot(q[a.y + d], key), dot(q[a.z + d], key), dot(q[a.w + d], key));
                 high += vec4<f32>(dot(q[b.x + d], key), dot(q[b.y + d], key), dot(q[b.z + d], key), dot(q[b.w + d], key));

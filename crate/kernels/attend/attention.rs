@@ -16,8 +16,6 @@ crate::uniform_struct! {
     pub struct Attention {
         /// Heads.
         pub heads: u32,
-        /// Dims of a head.
-        pub width: u32,
         /// Elements of a row of queries.
         pub q_stride: u32,
         /// Positions in the window.
@@ -46,7 +44,7 @@ pub const KERNEL: Kernel = Kernel {
         uniform::<Call>("call"),
         uniform::<Attention>("p"),
     ],
-    overrides: &["RING_FORMAT", "ENTRY_FORMAT", "K", "WHOLE", "ROUND"],
+    overrides: &["RING_FORMAT", "ENTRY_FORMAT", "WIDTH", "K", "WHOLE", "ROUND"],
 };
 
 /// Longest list of rows that one query may see: what the shader's workgroup memory holds.
@@ -88,14 +86,19 @@ pub fn record(
     }
     let p = Attention {
         heads: config.n_heads as u32,
-        width: config.head_dim as u32,
         q_stride: (q.len() / q.shape[0]) as u32,
         window: config.window_size as u32,
         capacity: ring.capacity as u32,
         scale: (1.0 / (config.head_dim as f64).sqrt()) as f32,
     };
-    let overrides =
-        [ring.format_code(), entries.format_code(), k as u32, (sees == Sees::WholeCall).into(), round_flag(numerics)];
+    let overrides = [
+        ring.format_code(),
+        entries.format_code(),
+        config.head_dim as u32,
+        k as u32,
+        (sees == Sees::WholeCall).into(),
+        round_flag(numerics),
+    ];
     let bound = [q, &ring.codes, &ring.scales, &entries.codes, &entries.scales, ids, sink, out, call];
     planner.dispatch(&KERNEL, &overrides, &bound, &p, [config.n_heads as u32, q.shape[0] as u32, 1])
 }

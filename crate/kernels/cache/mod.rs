@@ -106,7 +106,7 @@ pub async fn read(
             .extend([Piece::of(&plane.codes, (rows * codes) as u64), Piece::of(&plane.scales, (rows * scales) as u64)]);
     }
     pieces.extend(tensors.iter().map(|tensor| Piece::of(tensor, tensor.buffer.size())));
-    let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    let encoder = gpu.encoder();
     let mut bytes = readback::many(gpu, encoder, &pieces).await?.into_iter();
     let mut next = || bytes.next().unwrap_or_default();
     let planes = planes.iter().map(|(plane, rows)| plane.plane(*rows, [next(), next()])).collect();

@@ -32,8 +32,6 @@ crate::uniform_struct! {
         pub pairs: u32,
         /// Rows that the plane holds.
         pub capacity: u32,
-        /// 0: ring of positions; 1, 2: entries of a source of that ratio.
-        pub ratio: u32,
         /// Epsilon of the norm.
         pub eps: f32,
         /// Place in the model.
@@ -57,7 +55,7 @@ pub const KERNEL: Kernel = Kernel {
         uniform::<Call>("call"),
         uniform::<PlaneWrite>("p"),
     ],
-    overrides: &["FORMAT", "NORM", "KEEP", "GRID", "ROUND"],
+    overrides: &["FORMAT", "NORM", "KEEP", "GRID", "RATIO", "ROUND"],
 };
 
 /// Widest row: what the shader's workgroup memory holds.
@@ -125,13 +123,12 @@ pub fn record(
         index_width: way.index.map_or(0, |index| index.width as u32),
         pairs: way.angles.shape[1] as u32,
         capacity: plane.capacity as u32,
-        ratio: way.ratio as u32,
         eps: way.eps.unwrap_or_default(),
         place: planner.place,
     };
     let grid = way.index.is_some_and(|index| index.grid);
-    let flags = [way.eps.is_some(), way.keep, grid].map(u32::from);
-    let overrides = [plane.format_code(), flags[0], flags[1], flags[2], round_flag(way.numerics)];
+    let [norm, keep, grid] = [way.eps.is_some(), way.keep, grid].map(u32::from);
+    let overrides = [plane.format_code(), norm, keep, grid, way.ratio as u32, round_flag(way.numerics)];
     let groups = p.heads + 1 + way.index.map_or(0, |index| index.heads as u32);
     let fault = planner.fault()?;
     let bound = [way.angles, way.q, rows, way.weight, &plane.codes, &plane.scales, &fault, call];

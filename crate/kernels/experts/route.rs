@@ -11,10 +11,6 @@ use crate::{Error, Result};
 crate::uniform_struct! {
     /// Parameters of `route`.
     pub struct Route {
-        /// Experts.
-        pub experts: u32,
-        /// Experts per token.
-        pub k: u32,
         /// Sum of the weights.
         pub scale: f32,
     }
@@ -36,7 +32,7 @@ pub const KERNEL: Kernel = Kernel {
         uniform::<Call>("call"),
         uniform::<Route>("p"),
     ],
-    overrides: &[],
+    overrides: &["EXPERTS", "K"],
 };
 
 /// Most experts that can be routed to: what the shader's workgroup memory holds.
@@ -52,7 +48,8 @@ pub fn record(planner: &mut Planner<'_>, tensors: [&Tensor; 7], call: &Tensor, s
         let (needed, available) = (format!("{} experts", bias.len()), format!("{MOST_EXPERTS} experts"));
         return Err(Error::DoesNotFit { what: "the router's sums in a workgroup".into(), needed, available });
     }
-    let p = Route { experts: bias.len() as u32, k: ids.shape[1] as u32, scale };
+    let p = Route { scale };
+    let overrides = [bias.len() as u32, ids.shape[1] as u32];
     let bound = [logits, bias, bias_vl, image_mask, scores, ids, weights, call];
-    planner.dispatch(&KERNEL, &[], &bound, &p, [ids.shape[0] as u32, 1, 1])
+    planner.dispatch(&KERNEL, &overrides, &bound, &p, [ids.shape[0] as u32, 1, 1])
 }

@@ -14,10 +14,6 @@ use crate::numerics::precision::Precision;
 crate::uniform_struct! {
     /// Parameters of `index_scores`.
     pub struct IndexScores {
-        /// Index heads.
-        pub heads: u32,
-        /// Dims of an index key.
-        pub width: u32,
         /// Scores of a row.
         pub entries: u32,
         /// Compression ratio of the source.
@@ -53,7 +49,7 @@ pub const KERNEL: Kernel = Kernel {
         uniform::<Call>("call"),
         uniform::<IndexScores>("p"),
     ],
-    overrides: &["FORMAT", "POOLED", "ROUND"],
+    overrides: &["FORMAT", "POOLED", "HEADS", "WIDTH", "ROUND"],
 };
 
 /// Records scores `[n, entries]` of queries `q` `[n, stride]`, whose rows end with `[heads, width]`, and weights `w` `[n, stride]`, whose rows end
@@ -74,8 +70,6 @@ pub fn record(
 ) -> Result<()> {
     let entries = scores.shape[1];
     let p = IndexScores {
-        heads: config.index_n_heads as u32,
-        width: config.index_head_dim as u32,
         entries: entries as u32,
         ratio: ratio as u32,
         block: config.candidate_block_size as u32,
@@ -86,7 +80,8 @@ pub fn record(
         place: planner.place,
     };
     let fault = planner.fault()?;
-    let overrides = [plane.format_code(), pooled.into(), round_flag(numerics)];
+    let (heads, width) = (config.index_n_heads as u32, config.index_head_dim as u32);
+    let overrides = [plane.format_code(), pooled.into(), heads, width, round_flag(numerics)];
     let groups = [entries.div_ceil(64) as u32, scores.shape[0] as u32, 1];
     let bound = [q, w, &plane.codes, &plane.scales, pool, scores, &fault, call];
     planner.dispatch(&KERNEL, &overrides, &bound, &p, groups)

@@ -29,11 +29,6 @@ pub mod limits {
     pub const END_TO_END: f64 = 1e-8;
     /// A tensor of a layer that ran alone on golden input. FP8 window rows may flip a code on a boundary.
     pub const LAYER: f64 = 1e-6;
-    /// The same where a window row holds an element on the border between two FP8 codes, to within [`BORDER_WIDTH`] of its size: which code it gets
-    /// is chance, and one step of one element is what the limit above has no room for in a row that sees few others.
-    pub const BORDER: f64 = 1e-5;
-    /// Some roundings of f32.
-    pub const BORDER_WIDTH: f32 = 4e-7;
     /// Share of 4-bit codes that may differ from the golden ones, each by one step at most.
     pub const CODES: f64 = 0.005;
     /// Scores closer than this, relative to the largest, may be chosen in either order.

@@ -67,7 +67,7 @@ impl GpuModel {
         let layers = self.plan(state, Part::Whole, 1).await?;
         let last = self.last_row(state, 1).await?;
         Draw::new(temperature, seed).write(&self.gpu, &last.draw);
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = self.gpu.encoder();
         encoder = self.encode_steps(&layers, 0..layers.steps.len(), 1, encoder).await?;
         last.plan.encode(&mut encoder);
         let word = readback::bytes_after(&self.gpu, encoder, &last.chosen).await?;
@@ -110,7 +110,7 @@ impl GpuModel {
     /// Logits of the last `rows` of the `n` rows that have just run, one or all; and with them whether all numbers of the call were finite.
     pub(super) async fn logits(&self, state: &mut GpuState, n: usize, rows: usize) -> Result<Vec<f32>> {
         let (capacity, vocab) = (capacity(n), self.config().vocab_size);
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = self.gpu.encoder();
         let (tensor, last) = if rows == 1 {
             let last = self.last_row(state, capacity).await?;
             last.plan.encode(&mut encoder);

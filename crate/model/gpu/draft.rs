@@ -135,7 +135,7 @@ impl GpuModel {
         let Some(plan) = self.enter_block(state, anchor).await? else { return Ok(None) };
         let Some(correction) = self.correction(state).await? else { return Ok(None) };
         Draw::new(temperature, seed).write(&self.gpu, &correction.draw);
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = self.gpu.encoder();
         plan.encode(&mut encoder);
         correction.plan.encode(&mut encoder);
         let bytes = readback::bytes_after(&self.gpu, encoder, &correction.proposal).await?;

@@ -357,8 +357,8 @@ impl GpuModel {
     /// long they take.
     async fn run_paced(&self, plan: &Plan, fault: &Tensor, n: usize) -> Result<()> {
         if n <= FEW_ROWS || self.slots.is_some() {
-            let encoder = self.encode_steps(plan, 0..plan.steps.len(), n, self.encoder()).await?;
-            self.gpu.queue.submit([encoder.finish()]);
+            let encoder = self.encode_steps(plan, 0..plan.steps.len(), n, self.gpu.encoder()).await?;
+            self.gpu.submit(encoder);
             return Ok(());
         }
         let (steps, begin) = (plan.steps.len(), pace::now());

@@ -105,7 +105,7 @@ impl GpuModel {
     pub async fn fork(&self, state: &GpuState) -> Result<GpuState> {
         let mut fork = self.state()?;
         fork.reserve(&self.gpu, state.capacity()).await?;
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = self.gpu.encoder();
         let drafts = |state: &GpuState| state.drafting.iter().flat_map(|d| d.rings.clone()).collect::<Vec<_>>();
         for (from, to) in state.rings.iter().chain(&drafts(state)).zip(fork.rings.iter().chain(&drafts(&fork))) {
             from.copy_to(to, &mut encoder);
@@ -117,7 +117,7 @@ impl GpuModel {
                 encoder.copy_buffer_to_buffer(&from.buffer, 0, &to.buffer, 0, from.buffer.size());
             }
         }
-        self.gpu.queue.submit([encoder.finish()]);
+        self.gpu.submit(encoder);
         fork.position = state.position;
         fork.engram_history.clone_from(&state.engram_history);
         fork.decoder_oldest = state.decoder_oldest;

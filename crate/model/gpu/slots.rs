@@ -1,8 +1,9 @@
 //! Experts that do not fit into GPU memory: slots of the size of one expert, filled as the router asks.
 //!
 //! The slots lie in banks, each of which is below what the device binds; a layer's experts come to the bank `layer mod banks`. Within a bank
-//! whatever was not used for longest gives way, of any layer. A call stops after each router, reads the chosen experts back, brings the missing
-//! ones, and goes on: that is a submit and a read-back per layer, which is why it is done in this mode only.
+//! whatever was not used for longest gives way, of any layer, what is pinned last ([`crate::model::slots`]). A call stops after each router, reads
+//! the chosen experts back, brings the missing ones, and goes on: that is a submit and a read-back per layer, which is why it is done in this mode
+//! only.
 //!
 //! While the device computes a layer, the next one's router has already looked at this layer's input to the experts: what it would choose is read
 //! meanwhile. A wrong guess costs bytes, never a number.
@@ -16,7 +17,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::gpu::{Element, Gpu, Plan, Tensor, readback};
 use crate::model::load::Loader;
-use crate::model::slots::SlotUse;
+use crate::model::slots::{Popularity, SlotUse};
 use crate::numerics::linear::Matrix;
 use std::cell::RefCell;
 use std::fmt;
@@ -66,6 +67,7 @@ struct Slot {
 struct Held {
     /// By bank.
     slots: Vec<Vec<Option<Slot>>>,
+    popularity: Popularity,
     turn: u64,
     used: SlotUse,
 }
@@ -164,18 +166,27 @@ impl GpuSlots {
 
 impl Held {
     /// The slots of experts `ids` of a layer in a bank that has one for each; those that are not there take the place of whatever was not used
-    /// for longest and is not among `ids`. Returns the slots, and which of the experts have to be read. What is only `guessed` is no hit and no
+    /// for longest and is not among `ids`, of what is pinned last. Returns the slots, and which of the experts have to be read. What is only `guessed` is no hit and no
     /// miss.
     fn assign(&mut self, bank: usize, layer: usize, ids: &[u32], guessed: bool) -> (Vec<usize>, Vec<usize>) {
         self.turn += 1;
         let turn = self.turn;
+        if !guessed {
+            ids.iter().for_each(|&id| self.popularity.count((layer, id as usize)));
+        }
         let slots = &mut self.slots[bank];
         let is_here = |slot: &Option<Slot>, id| slot.is_some_and(|slot| slot.layer == layer && slot.expert == id);
         let mut places: Vec<Option<usize>> =
             ids.iter().map(|&id| slots.iter().position(|slot| is_here(slot, id))).collect();
         let missing: Vec<usize> = (0..ids.len()).filter(|&which| places[which].is_none()).collect();
         let mut free: Vec<usize> = (0..slots.len()).filter(|place| !places.contains(&Some(*place))).collect();
-        free.sort_by_key(|&place| slots[place].map_or(0, |slot| slot.turn + 1));
+        if !missing.is_empty() {
+            let key = |slot: &Slot| (slot.layer, slot.expert as usize);
+            let pinned = self.popularity.pinned(slots.iter().flatten().map(key), slots.len());
+            free.sort_by_key(|&place| {
+                slots[place].map_or((false, 0), |slot| (pinned.contains(&key(&slot)), slot.turn + 1))
+            });
+        }
         for (&which, place) in missing.iter().zip(free) {
             places[which] = Some(place);
         }
@@ -229,11 +240,11 @@ impl GpuModel {
         let routers = plan.taps.iter().filter(|tap| tap.name == Tap::ExpertIds.name() && tap.layer < config.n_layers);
         for tap in routers.filter(|tap| range.contains(&tap.after)) {
             plan.encode_range(&mut encoder, at..tap.after);
-            self.gpu.queue.submit([encoder.finish()]);
+            self.gpu.submit(encoder);
             if let Some(guess) = guess.take() {
                 self.bring(slots, tap.layer, guess, true).await?;
             }
-            let [ids, early] = readback::after(&self.gpu, self.encoder(), [&tap.tensor, &slots.early[3]]).await?;
+            let [ids, early] = readback::after(&self.gpu, self.gpu.encoder(), [&tap.tensor, &slots.early[3]]).await?;
             let words = |bytes: &[u8]| -> Vec<u32> {
                 bytes.as_chunks().0.iter().take(n * k).map(|&word| u32::from_le_bytes(word)).collect()
             };
@@ -244,14 +255,14 @@ impl GpuModel {
                 let of = |id: &u32| turn.binary_search(id).map_or(ABSENT, |which| places[which] as u32);
                 let words: Vec<u32> = ids.iter().map(of).collect();
                 self.gpu.queue.write_buffer(&slots.places.buffer, 0, bytemuck::cast_slice(&words));
-                let mut encoder = self.encoder();
+                let mut encoder = self.gpu.encoder();
                 plan.encode_range(&mut encoder, tap.after..at);
-                self.gpu.queue.submit([encoder.finish()]);
+                self.gpu.submit(encoder);
             }
             // Of many rows nearly all experts are wanted, and the guess says little.
             let is_few = n <= FEW_ROWS && tap.layer + 1 < config.n_layers;
             guess = is_few.then(|| self.distinct(&words(&early))).filter(|ids| ids.len() <= slots.each);
-            encoder = self.encoder();
+            encoder = self.gpu.encoder();
         }
         plan.encode_range(&mut encoder, at..range.end);
         Ok(encoder)
@@ -265,10 +276,6 @@ impl GpuModel {
         distinct.dedup();
         distinct.retain(|&id| (id as usize) < self.config().n_routed_experts);
         distinct
-    }
-
-    pub(super) fn encoder(&self) -> wgpu::CommandEncoder {
-        self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
     }
 
     /// The slots of a layer's experts, ascending and no more than a bank has; those that are missing are read together.
@@ -352,5 +359,18 @@ mod tests {
         assert_eq!((used.hits, used.misses, used.early), (2, 4, 1));
         held.forget(0, &[(2, 2)]);
         assert_eq!(held.assign(0, 3, &[9], false), (vec![2], vec![0]));
+    }
+
+    #[test]
+    fn what_is_chosen_most_often_stays() {
+        let mut held = Held { slots: vec![vec![None; 4]], ..Held::default() };
+        (0..3).for_each(|_| drop(held.assign(0, 5, &[1], false)));
+        // A guess is no use.
+        (0..9).for_each(|_| drop(held.assign(0, 7, &[1], true)));
+        (0..8).for_each(|id| drop(held.assign(0, 6, &[id], false)));
+        assert_eq!(held.assign(0, 5, &[1], false).1, []);
+        assert_eq!(held.assign(0, 7, &[1], false).1, [0]);
+        // What is needed together needs room, pinned or not.
+        assert_eq!(held.assign(0, 8, &[1, 2, 3, 4], false).1, [0, 1, 2, 3]);
     }
 }

@@ -142,13 +142,13 @@ impl GpuState {
         };
         // All or nothing: only when every new buffer is there do the old ones go.
         let grown = gpu.checked("growing the cache", make).await?;
-        let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = gpu.encoder();
         for (source, [entries, keys]) in self.sources.values_mut().zip(grown) {
             source.entries.copy_to(&entries, &mut encoder);
             source.keys.copy_to(&keys, &mut encoder);
             (source.entries, source.keys) = (entries, keys);
         }
-        gpu.queue.submit([encoder.finish()]);
+        gpu.submit(encoder);
         self.capacity = capacity;
         self.plans.clear();
         self.scores.clear();

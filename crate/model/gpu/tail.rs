@@ -70,7 +70,7 @@ impl Tail {
         memory: &[(usize, Vec<f32>)],
     ) {
         let scratch = state.made_scratch(capacity(range.len()));
-        let mut encoder = model.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = model.gpu.encoder();
         // A ring has room for a window and one chunk, so it still holds the whole window in front of the first row when this chunk ends.
         if let Some(ring) = state.tail_ring.as_ref().filter(|_| !self.has_window && range.end >= self.first) {
             state.rings[self.split].copy_to(ring, &mut encoder);
@@ -92,7 +92,7 @@ impl Tail {
             }
             row += n;
         }
-        model.gpu.queue.submit([encoder.finish()]);
+        model.gpu.submit(encoder);
     }
 
     /// Runs the rows through the decoder, when the whole `prompt`, which began at position `begin`, has passed the encoder.
@@ -115,12 +115,12 @@ impl Tail {
             let memory: Vec<_> = block.memory.into_iter().collect();
             model.write_rows(state, prompt, range, begin + from, &memory)?;
             let scratch = state.made_scratch(capacity(n));
-            let mut encoder = model.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            let mut encoder = model.gpu.encoder();
             for (kept, used) in [(&block.streams, &scratch.streams), (&block.pre, &scratch.pre_ffn)] {
                 let bytes = (kept.len() / MOST_ROWS * 4 * n) as u64;
                 encoder.copy_buffer_to_buffer(&kept.buffer, 0, &used.buffer, 0, bytes);
             }
-            model.gpu.queue.submit([encoder.finish()]);
+            model.gpu.submit(encoder);
             model.run(state, Part::Decoder, (begin + from, n), (taps, &mut *trace)).await?;
             if how.all_logits || end == prompt.len() {
                 output.logits.extend(model.logits(state, n, if how.all_logits { n } else { 1 }).await?);

@@ -140,7 +140,7 @@ impl GpuModel {
                 next += 1;
             }
             let copies = Tensor::zeros(&self.gpu, "traced", Element::F32, &[size as usize / 4])?;
-            let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            let mut encoder = self.gpu.encoder();
             let mut at = 0;
             for tap in &wanted[first..next] {
                 encoder = self.encode_steps(plan, done..tap.after, n, encoder).await?;
@@ -148,7 +148,7 @@ impl GpuModel {
                 encoder.copy_buffer_to_buffer(&tap.tensor.buffer, 0, &copies.buffer, at, bytes(&tap.tensor));
                 at += bytes(&tap.tensor);
             }
-            self.gpu.queue.submit([encoder.finish()]);
+            self.gpu.submit(encoder);
             let values = readback::f32s(&self.gpu, &copies).await?;
             let mut rest = values.as_slice();
             for tap in &wanted[first..next] {
@@ -163,9 +163,9 @@ impl GpuModel {
                 rest = after;
             }
         }
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = self.gpu.encoder();
         encoder = self.encode_steps(plan, done..plan.steps.len(), n, encoder).await?;
-        self.gpu.queue.submit([encoder.finish()]);
+        self.gpu.submit(encoder);
         Ok(())
     }
 }

@@ -54,7 +54,7 @@ impl GpuModel {
         let every = self.every_row(state, capacity(n)).await?;
         Call::new(start, 1, 0).write(&self.gpu, &every.call);
         Draw::new(temperature, seed).write(&self.gpu, &every.draw);
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = self.gpu.encoder();
         encoder = self.encode_steps(&layers, 0..layers.steps.len(), n, encoder).await?;
         head.encode(&mut encoder);
         every.plan.encode(&mut encoder);

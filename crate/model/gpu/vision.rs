@@ -201,7 +201,7 @@ impl GpuVision {
             trace.tensors.push(Traced { name: tap.name, layer: tap.layer, start: 0, rows, values });
         }
         submit(gpu, &plan, done..plan.steps.len(), n);
-        let encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let encoder = gpu.encoder();
         let [word, rows] = readback::after(gpu, encoder, [&fault, &aligned]).await?;
         match word.first_chunk().and_then(|&word| fault::noted(u32::from_le_bytes(word))) {
             Some((layer, index)) => Err(Error::NotFiniteActivation { tap: "1a.vit_block", layer, index }),
@@ -274,8 +274,8 @@ impl GpuVision {
 fn submit(gpu: &Gpu, plan: &Plan, steps: Range<usize>, n: usize) {
     let at_once = (SUBMIT / n).max(1);
     for from in steps.clone().step_by(at_once) {
-        let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = gpu.encoder();
         plan.encode_range(&mut encoder, from..(from + at_once).min(steps.end));
-        gpu.queue.submit([encoder.finish()]);
+        gpu.submit(encoder);
     }
 }
