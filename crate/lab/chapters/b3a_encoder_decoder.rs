@@ -61,9 +61,9 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         ),
     ));
     chapter.tables.push(chosen(run));
-    chapter.tables.push(ran(run));
     chapter.tables.push(ruler(run));
     chapter.tables.push(parameters::table(run));
+    chapter.tables.push(ran(run));
     chapter.notes.extend(source_note(run));
     chapter.notes.push(tail_note(run));
     chapter.notes.push(Text::new(
