@@ -292,7 +292,7 @@ fn what_a_judged_draft_leaves() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/web/nano");
     let nano = Arc::new(block_on(Checkpoint::open_dir(folder)).unwrap());
     let mut accepted = Vec::new();
-    for text in ["890 byte", "DeepSeek-V4.1-Flash", "The window has 128"] {
+    for text in ["890 byte", "890 byte được cộng thế nào? 890 byte"] {
         let request = Request { text: text.into(), picture: Picture::None, token: None };
         let run = block_on(Run::new(nano.clone(), request)).unwrap();
         rolled_back(&run);
