@@ -5,6 +5,7 @@ use flash890::blocks::context::Context;
 use flash890::blocks::tap::{Silent, Tap};
 use flash890::config::Role;
 use flash890::lab::chapters::chapter;
+use flash890::lab::content::Cell;
 use flash890::lab::figure::{
     AttentionFigure, CacheFigure, EntryBytes, ExpertsFigure, Figure, HeadFigure, WindowFigure,
 };
@@ -246,6 +247,85 @@ fn an_accepted_draft_token() {
     let Some(Figure::Head(figure)) = chapter(&run, "6B").unwrap().figure else { panic!("no figure") };
     let draft = figure.draft.unwrap();
     assert_eq!((draft.accepted, draft.tokens[0].agrees, draft.tokens[1].agrees), (1, true, false));
+}
+
+/// What 6B says of the rollback, from the lengths alone: `n` tokens of the prompt, a block of drafts, `accepted` of them kept.
+fn rolled_back(run: &Run) {
+    let (config, n) = (run.config(), run.prompt.len());
+    let [judged, kept] = [n + 1 + config.dspark_block_size, n + 1 + run.accepted()];
+    let ring = |n: usize| format!("{}–{}", n.saturating_sub(config.window_size), n - 1);
+    let entries = |n: usize| {
+        config.kv_source_layers.iter().map(|&l| (n / config.ratio(l)).to_string()).collect::<Vec<_>>().join(" + ")
+    };
+    let pairs = config.kv_source_layers.iter().filter(|&&layer| config.ratio(layer) == 2).count();
+    let open = |n: usize| (n % 2 * pairs).to_string();
+    let chapter = chapter(run, "6B").unwrap();
+    let table = chapter.tables.last().unwrap();
+    let cell = |row: usize, column: usize| match &table.rows[row][column] {
+        Cell::Word(text) => text.vi.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((table.rows.len(), run.rolled.len()), (7, 7));
+    for (column, n) in [(1, n), (2, judged), (3, kept)] {
+        let found: Vec<String> = (0..7).map(|row| cell(row, column)).collect();
+        let expected = [ring(n), entries(n), entries(n), open(n), found[4].clone(), ring(n), n.to_string()];
+        assert_eq!(found, expected, "column {column}, {} accepted", run.accepted());
+    }
+    // One token further along, the history has moved by one.
+    let history = |row: &str| row.split(' ').map(str::to_string).collect::<Vec<_>>();
+    let (before, after) = (history(&cell(4, 1)), history(&cell(4, 3)));
+    let stay = (n + 1 + run.accepted()).min(after.len()).saturating_sub(1 + run.accepted());
+    assert_eq!(before[before.len() - stay..], after[..stay], "{before:?} {after:?}");
+    assert!(run.rolled.iter().all(|part| part.same) && chapter.checks.iter().all(|check| check.passed));
+}
+
+/// Odd and even lengths, a window that is not full and one that slides; then nano, whose drafts are right now and then.
+#[test]
+fn what_a_judged_draft_leaves() {
+    for text in ["a b", "a bc", &SENTENCE.en[..230]] {
+        let mut run = run(text, Picture::None, None);
+        rolled_back(&run);
+        run.rolled[3].same = false;
+        let failed = chapter(&run, "6B").unwrap().checks.into_iter().filter(|check| !check.passed).count();
+        assert_eq!(failed, 1, "a part that differs is said");
+    }
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/web/nano");
+    let nano = Arc::new(block_on(Checkpoint::open_dir(folder)).unwrap());
+    let mut accepted = Vec::new();
+    for text in ["890 byte", "890 byte được cộng thế nào? 890 byte"] {
+        let request = Request { text: text.into(), picture: Picture::None, token: None };
+        let run = block_on(Run::new(nano.clone(), request)).unwrap();
+        rolled_back(&run);
+        accepted.push(run.accepted());
+    }
+    assert!(accepted.iter().any(|&count| count > 0), "{accepted:?}");
+}
+
+/// Which layers ran for which positions: pass by pass, as recorded.
+#[test]
+fn which_layers_ran() {
+    let run = run("a bc", Picture::None, Some(1));
+    let (n, split) = (run.prompt.len(), run.config().last_kv_source().unwrap());
+    let chapter = chapter(&run, "3A").unwrap();
+    let table = chapter.tables.last().unwrap();
+    let word = |cell: &Cell| match cell {
+        Cell::Word(text) => text.en.to_string(),
+        Cell::Int(number) => number.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let rows: Vec<Vec<String>> = table.rows.iter().map(|row| row[1..].iter().map(word).collect()).collect();
+    let layers = run.config().n_layers - 1;
+    let block = run.config().dspark_block_size;
+    assert_eq!(
+        rows,
+        [
+            [format!("0–{layers}"), "0–1".into(), "2".into()],
+            [format!("0–{}", split - 1), format!("0–{}", n - 1), n.to_string()],
+            [format!("{split}–{layers}"), format!("{}–{}", n - run.tail, n - 1), run.tail.to_string()],
+            [format!("0–{layers}"), n.to_string(), "1".into()],
+            [format!("0–{layers}"), format!("{n}–{}", n + block), (block + 1).to_string()],
+        ]
+    );
 }
 
 #[test]

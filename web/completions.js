@@ -6,9 +6,15 @@ import { EngineError } from './errors.js';
 /** @typedef {{ role: 'system'|'developer'|'user'|'assistant', content: string | Part[] }} Message */
 /**
  * As with OpenAI, where not said otherwise: `temperature` is 0 unless given; pictures are `data:` or `blob:` addresses; what is not listed here is
- * refused by name. `signal` ends the answer; what was written so far stays as the beginning of what may follow.
- * @typedef {{ messages: Message[], model?: string, stream?: boolean, temperature?: number, top_p?: number, max_tokens?: number,
- *   stop?: string|string[], seed?: number, logprobs?: boolean, top_logprobs?: number, signal?: AbortSignal }} Request
+ * refused by name. `signal` ends the answer; what was written so far stays as the beginning of what may follow. `dspark: false` has tokens written
+ * one by one; they are the same.
+ * @typedef {{ model?: string, stream?: boolean, temperature?: number, top_p?: number, max_tokens?: number, stop?: string|string[], seed?: number,
+ *   logprobs?: boolean, top_logprobs?: number, dspark?: boolean, signal?: AbortSignal }} How
+ */
+/**
+ * A conversation to answer; or `continue: true` in its place, which goes on at the last token that was read or written, as after
+ * `engine.chat.load`. An answer that had come to its end goes on behind it.
+ * @typedef {How & ({ messages: Message[], continue?: false } | { continue: true, messages?: undefined })} Request
  */
 /** @typedef {{ token: string, logprob: number, bytes: number[], top_logprobs?: TokenScore[] }} TokenScore */
 /**
@@ -60,6 +66,17 @@ export class Completions {
     const { body, steps } = await this.#begin(request, signal);
     const chunks = this.#chunks(steps, body.logprobs === true);
     return stream ? chunks : whole(chunks);
+  }
+
+  /**
+   * Does something that is no request, in its turn.
+   * @template T
+   * @param {() => Promise<T>} work
+   */
+  async between(work) {
+    const done = this.#turn.then(work);
+    this.#turn = done.then(() => {}, () => {});
+    return done;
   }
 
   /**

@@ -22,6 +22,8 @@
 // | `chatBegin` | request                            | a request of {@link Engine.chat} is taken: prompt_tokens, cached_tokens   |
 // | `chatNext`  |                                    | the next step of its answer                                               |
 // | `chatStop`  |                                    | ends it                                                                   |
+// | `chatSave`  | compact                            | the session of {@link Engine.chat} as a file: Uint8Array                  |
+// | `chatLoad`  | file: ArrayBuffer                  | goes on with the session of a file: {@link Loaded}                        |
 // | `loseDevice`|                                    | destroys the GPU device, to see the engine recover                        |
 //
 // Events of the worker: `alive` {} once it holds the lock, `progress` {@link Progress}, `notice` {@link Notice}, `lost` {message}, `recovered` {}, `died` {message}.
@@ -80,7 +82,15 @@
  */
 /** Why something is not kept: no room, another tab has it, no file system. The run goes on. @typedef {{ what: 'full'|'in-use'|'broken', message: string }} Notice */
 /** @typedef {{ hits: number, misses: number, bytes: number, seconds: number }} SlotUse */
-/** @typedef {{ completions: { create: Completions['create'] } }} Chat */
+/** Tokens that have run through the model, and need not again. @typedef {{ tokens: number }} Loaded */
+/**
+ * `save` gives the session of the conversation as one file, for `load` here and for `flash890 generate --load`; `load` takes what `save` and
+ * `flash890 generate --save` wrote with the same model, on any machine: nothing is read again, and the tokens that follow are the same. The
+ * compact form is smaller (890 bytes per token) and has the last tokens run again. A file that is damaged (`integrity`) or of another model
+ * (`usage`) is refused with the reason, and the conversation goes on as before. Both wait for answers that are on their way.
+ * @typedef {{ completions: { create: Completions['create'] }, save: (how?: { compact?: boolean }) => Promise<Uint8Array>,
+ *   load: (file: Blob|ArrayBuffer|Uint8Array) => Promise<Loaded> }} Chat
+ */
 /** In the stage `bytes`, `part` is what is read now. @typedef {{ stage: string, done: number, total: number, part?: string }} Progress */
 
 import { Completions } from './completions.js';
@@ -130,14 +140,23 @@ export class Engine extends EventTarget {
       await engine.#start();
     } else {
       const { Endpoint } = await import('./endpoint.js');
-      engine.#chat = (await Endpoint.open(/** @type {any} */ (options))).chat;
+      engine.#chat = { ...engine.chat, ...(await Endpoint.open(/** @type {any} */ (options))).chat };
     }
     return engine;
   }
 
   /** OpenAI's chat completions: `engine.chat.completions.create({ messages })`. @returns {Chat} */
   get chat() {
-    this.#chat ??= { completions: new Completions((method, params) => this.#call(method, params), this.#name()) };
+    if (!this.#chat) {
+      /** @type {(method: string, params?: object) => Promise<any>} */
+      const call = (method, params) => this.#call(method, params);
+      const completions = new Completions(call, this.#name());
+      this.#chat = {
+        completions,
+        save: ({ compact = false } = {}) => completions.between(() => call('chatSave', { compact })),
+        load: (file) => completions.between(async () => call('chatLoad', { file: await new Blob([/** @type {BlobPart} */ (file)]).arrayBuffer() })),
+      };
+    }
     return this.#chat;
   }
 

@@ -143,15 +143,11 @@ const methods = {
   compareKv: async () => JSON.parse(await opened().compareKv()),
   parity: async () => JSON.parse(await opened().parity()),
   timings: async () => JSON.parse(await opened().timings()),
-  async chatBegin({ request }) {
-    if (!chat) {
-      chat = opened().chat();
-      await chat.warmUp();
-    }
-    return JSON.parse(await chat.begin(JSON.stringify(request)));
-  },
+  chatBegin: async ({ request }) => JSON.parse(await (await speaking()).begin(JSON.stringify(request))),
   chatNext: async () => JSON.parse(await talking().next()),
   chatStop: () => chat?.stop(),
+  chatSave: ({ compact }) => talking().save(compact),
+  chatLoad: async ({ file }) => ({ tokens: await (await speaking()).load(new Uint8Array(file)) }),
   loseDevice: () => opened().loseDevice(),
   slots: () => JSON.parse(opened().slots()),
   heap: () => memory?.buffer.byteLength ?? 0,
@@ -161,6 +157,15 @@ const methods = {
     return clearStore();
   },
 };
+
+/** The conversation, which begins with its first request. */
+async function speaking() {
+  if (!chat) {
+    chat = opened().chat();
+    await chat.warmUp();
+  }
+  return chat;
+}
 
 function talking() {
   if (!chat) throw problem('usage', 'nothing was asked yet');

@@ -3,6 +3,7 @@
 
 use super::reply::{Begun, Done, Step, Token, Usage};
 use super::request::{Part, Request};
+use crate::generate::snapshot::Form;
 use crate::generate::{self, Limits, Picture, Sampler, Session, Speculation, Unread, Writing};
 use crate::image;
 use crate::model::{Engine, Prefill};
@@ -65,6 +66,25 @@ impl Conversation {
         &self.session
     }
 
+    /// The session as a file: [`Session::save`]. An answer that is on its way stays on its way.
+    ///
+    /// # Errors
+    /// As [`Session::save`].
+    pub async fn save(&mut self, form: Form) -> Result<Vec<u8>> {
+        self.session.save(form).await
+    }
+
+    /// Goes on with the session of a file: [`Session::load`]. An answer that was on its way is over. Returns the tokens that have run through the
+    /// model.
+    ///
+    /// # Errors
+    /// As [`Session::load`]; the conversation stays as it was.
+    pub async fn load(&mut self, file: &[u8]) -> Result<usize> {
+        self.session = Session::load(self.session.engine().clone(), self.tokenizer.clone(), file).await?;
+        self.running = None;
+        Ok(self.session.ids().len())
+    }
+
     /// Compiles what a GPU compiles on first use; see [`Session::warm_up`].
     ///
     /// # Errors
@@ -81,14 +101,18 @@ impl Conversation {
         self.running = None;
         if self.session.is_over() {
             self.session = Session::new(self.session.engine().clone(), self.tokenizer.clone())?;
-            self.session.speculate(self.speculation);
         }
-        let (pieces, pictures) = self.prompt(request)?;
+        self.session.speculate(self.speculation.filter(|_| request.dspark));
         let most = self.session.engine().config().max_position_embeddings;
         let limits = Limits { max_tokens: request.max_tokens.unwrap_or(most), stop: request.stop.clone() };
         let writing = self.session.begin(Sampler::new(request.sampling)?, limits, request.logprobs)?;
         let before = self.session.usage();
-        let unread = self.session.rejoin(&pieces, &pictures, &*self.clock).await?;
+        let unread = if request.turns.is_empty() {
+            self.session.stay()
+        } else {
+            let (pieces, pictures) = self.prompt(request)?;
+            self.session.rejoin(&pieces, &pictures, &*self.clock).await?
+        };
         let begun = Begun { prompt_tokens: unread.positions(), cached_tokens: unread.reused };
         self.running = Some(Running { begun, unread, writing, before });
         Ok(begun)

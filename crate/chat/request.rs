@@ -17,7 +17,7 @@ const IGNORED: [&str; 6] = ["model", "stream", "stream_options", "user", "store"
 /// A conversation that wants an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The turns so far, at least one.
+    /// The turns so far. Without any, the answer goes on where the conversation stands, at whatever was read or written last.
     pub turns: Vec<Turn>,
     /// How tokens are chosen; greedily if the request says nothing.
     pub sampling: Sampling,
@@ -27,6 +27,8 @@ pub struct Request {
     pub stop: Vec<String>,
     /// Whether to say how probable tokens were, and how many others to name beside each.
     pub logprobs: Option<usize>,
+    /// Whether the model may draft, if it can; the tokens are the same.
+    pub dspark: bool,
 }
 
 /// One turn of a conversation.
@@ -103,7 +105,7 @@ impl Turn {
 impl Request {
     /// A greedy request without limits.
     pub fn greedy(turns: Vec<Turn>) -> Request {
-        Request { turns, sampling: Sampling::GREEDY, max_tokens: None, stop: Vec::new(), logprobs: None }
+        Request { turns, sampling: Sampling::GREEDY, max_tokens: None, stop: Vec::new(), logprobs: None, dspark: true }
     }
 
     /// Reads the JSON body of a request.
@@ -115,7 +117,7 @@ impl Request {
             serde_json::from_str(text).map_err(|error| Error::Usage(format!("the request: not JSON: {error}")))?;
         let object = object(&document, "the request")?;
         let answered = ["messages", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed"];
-        let rest = ["logprobs", "top_logprobs", "n", "frequency_penalty", "presence_penalty"];
+        let rest = ["logprobs", "top_logprobs", "n", "frequency_penalty", "presence_penalty", "continue", "dspark"];
         known(object, &[&answered[..], &rest, &IGNORED].concat(), "")?;
         let set = |name: &str| object.get(name).filter(|value| !value.is_null());
         for (name, only) in [("n", 1.0), ("frequency_penalty", 0.0), ("presence_penalty", 0.0)] {
@@ -123,7 +125,10 @@ impl Request {
                 return Err(needed(name, &format!("{only}, there is nothing else here"), set(name)));
             }
         }
+        let goes_on = flag("continue", set("continue"), false)?;
         let turns = match object.get("messages") {
+            None if goes_on => Vec::new(),
+            Some(_) if goes_on => return Err(Error::Usage("continue: needed no messages beside it".into())),
             Some(Value::Array(messages)) if !messages.is_empty() => {
                 let turn = |(at, message)| Turn::from_json(message, &format!("messages[{at}]"));
                 messages.iter().enumerate().map(turn).collect::<Result<_>>()?
@@ -136,7 +141,8 @@ impl Request {
             (None, None) => None,
         };
         let logprobs = logprobs(set("logprobs"), set("top_logprobs"))?;
-        Ok(Request { turns, sampling: sampling(&set)?, max_tokens, stop: stop(set("stop"))?, logprobs })
+        let dspark = flag("dspark", set("dspark"), true)?;
+        Ok(Request { turns, sampling: sampling(&set)?, max_tokens, stop: stop(set("stop"))?, logprobs, dspark })
     }
 }
 
@@ -174,11 +180,13 @@ fn stop(value: Option<&Value>) -> Result<Vec<String>> {
     stops.into_iter().enumerate().map(text).collect()
 }
 
+fn flag(name: &str, value: Option<&Value>, default: bool) -> Result<bool> {
+    let Some(value) = value else { return Ok(default) };
+    value.as_bool().ok_or_else(|| needed(name, "true or false", Some(value)))
+}
+
 fn logprobs(asked: Option<&Value>, top: Option<&Value>) -> Result<Option<usize>> {
-    let asked = match asked {
-        None => false,
-        Some(value) => value.as_bool().ok_or_else(|| needed("logprobs", "true or false", Some(value)))?,
-    };
+    let asked = flag("logprobs", asked, false)?;
     match top {
         None => Ok(asked.then_some(0)),
         Some(_) if !asked => Err(Error::Usage("top_logprobs: needed logprobs: true beside it".into())),
@@ -254,7 +262,7 @@ mod tests {
     fn a_whole_request() {
         let body = json!({
             "model": "nano", "stream": true, "temperature": 0.5, "top_p": 0.9, "max_tokens": 7, "stop": "END", "seed": -1,
-            "logprobs": true, "top_logprobs": 3, "n": 1, "max_completion_tokens": null,
+            "logprobs": true, "top_logprobs": 3, "n": 1, "max_completion_tokens": null, "dspark": false,
             "messages": [
                 { "role": "developer", "content": "Be brief." },
                 { "role": "user", "content": [
@@ -274,7 +282,14 @@ mod tests {
         let sampling = Sampling { temperature: 0.5, top_p: 0.9, seed: u64::MAX };
         assert_eq!(
             request,
-            Request { turns, sampling, max_tokens: Some(7), stop: vec!["END".into()], logprobs: Some(3) }
+            Request {
+                turns,
+                sampling,
+                max_tokens: Some(7),
+                stop: vec!["END".into()],
+                logprobs: Some(3),
+                dspark: false
+            }
         );
     }
 
@@ -283,6 +298,8 @@ mod tests {
         let body = json!({ "messages": [{ "role": "user", "content": "a" }] });
         let request = Request::from_json(&body.to_string()).unwrap();
         assert_eq!(request, Request::greedy(vec![Turn::text(Role::User, "a")]));
+        let on = Request::from_json(&json!({ "continue": true }).to_string()).unwrap();
+        assert_eq!(on, Request::greedy(Vec::new()));
     }
 
     #[test]
@@ -303,6 +320,8 @@ mod tests {
             ("stop", json!(vec!["a"; 17]), "stop: needed at most 16 texts, found 17"),
             ("top_logprobs", json!(3), "top_logprobs: needed logprobs: true"),
             ("logprobs", json!(1), "logprobs: "),
+            ("dspark", json!(1), "dspark: needed true or false, found 1"),
+            ("continue", json!(true), "continue: needed no messages beside it"),
             ("n", json!(2), "n: needed 1"),
             ("presence_penalty", json!(0.5), "presence_penalty: needed 0"),
             ("temprature", json!(1), "temprature: this field is not supported"),

@@ -1,6 +1,7 @@
 //! Conversations with the lab model.
 
 use super::*;
+use crate::generate::snapshot::Form;
 use crate::generate::{Limits, Sampler, Sampling, Session};
 use crate::image::Rgb;
 use crate::model::{Prefill, Reference};
@@ -256,4 +257,31 @@ fn a_step_as_json() {
     );
     assert_eq!(step["logprobs"][0]["token"], step["logprobs"][0]["top_logprobs"][0]["token"]);
     assert!(step["logprobs"][0]["top_logprobs"][0].get("top_logprobs").is_none());
+}
+
+/// A conversation in a file goes on as the one that wrote it, with drafts and without, and a request without messages goes on where it stands.
+#[test]
+fn a_conversation_moves() {
+    let mut talk = conversation();
+    let empty = block_on(talk.begin(&request(json!({ "continue": true })))).and(block_on(talk.next()));
+    assert_eq!(empty.unwrap_err().kind(), "prompt");
+    let all = whole(&mut conversation(), &ask("What is a token?", 12)).done.ids;
+    assert_eq!(whole(&mut talk, &ask("What is a token?", 5)).done.ids, all[..5]);
+    let files = [Form::Full, Form::Compact].map(|form| block_on(talk.save(form)).unwrap());
+    for (file, dspark) in [(&files[0], true), (&files[0], false), (&files[1], true)] {
+        let mut again = conversation();
+        assert_eq!(block_on(again.load(file)).unwrap(), talk.session().ids().len());
+        let found = whole(&mut again, &json!({ "continue": true, "max_tokens": 7, "dspark": dspark }));
+        assert_eq!((&found.done.ids[..], found.begun.cached_tokens), (&all[5..], found.begun.prompt_tokens));
+        assert!(dspark || found.done.usage.flash890.drafted == 0);
+    }
+    // What is refused changes nothing, not even an answer that is on its way.
+    block_on(talk.begin(&request(json!({ "continue": true, "max_tokens": 7 })))).unwrap();
+    assert_eq!(block_on(talk.load(&files[0][1..])).unwrap_err().kind(), "integrity");
+    let mut rest = 5;
+    while block_on(talk.next()).unwrap().done.is_none() {
+        rest += 1;
+        assert!(rest < 12);
+    }
+    assert_eq!(talk.session().ids().len(), block_on(conversation().load(&files[0])).unwrap() + 7);
 }

@@ -105,6 +105,13 @@ impl Session {
         Ok(Unread { rest, read: 0, reused })
     }
 
+    /// [`Self::rejoin`] for who goes on where the session stands: everything is there, nothing is left to read.
+    pub fn stay(&mut self) -> Unread {
+        let reused = self.sequence.len();
+        self.usage.reused_tokens += reused;
+        Unread { rest: Prompt::default(), read: 0, reused }
+    }
+
     /// Reads the next chunk of a conversation; returns whether that was the last one. What has been read stays, also if nobody reads on.
     ///
     /// # Errors

@@ -46,12 +46,51 @@ pub const fn uniform<U: Uniform>(name: &'static str) -> Binding {
     Binding { name, kind: BindingKind::Uniform(U::FIELDS) }
 }
 
+/// The text of a WGSL file without its comments: what a driver reads, and all that a browser has to download. Line numbers stay those of the file.
+#[macro_export]
+macro_rules! wgsl {
+    ($path:literal) => {{
+        const FILE: &str = include_str!($path);
+        const CODE: ([u8; FILE.len()], usize) = $crate::gpu::kernel::without_comments(FILE);
+        const EXACT: &[u8; CODE.1] = &match CODE.0.first_chunk() {
+            Some(code) => *code,
+            None => panic!("no longer than the file"),
+        };
+        match std::str::from_utf8(EXACT) {
+            Ok(text) => text,
+            Err(_) => panic!("comments go whole"),
+        }
+    }};
+}
+
+/// Leaves out what stands between `//` and the end of its line, and the spaces before it. `N` is the length of `text`; the result is as long as
+/// the number beside it says.
+#[doc(hidden)]
+pub const fn without_comments<const N: usize>(text: &str) -> ([u8; N], usize) {
+    let (text, mut code, mut length, mut at) = (text.as_bytes(), [0; N], 0, 0);
+    while at < N {
+        if text[at] == b'/' && at + 1 < N && text[at + 1] == b'/' {
+            while at < N && text[at] != b'\n' {
+                at += 1;
+            }
+            while length > 0 && code[length - 1] == b' ' {
+                length -= 1;
+            }
+        } else {
+            code[length] = text[at];
+            length += 1;
+            at += 1;
+        }
+    }
+    (code, length)
+}
+
 /// A compute shader.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
     /// Entry point, file stem, and label.
     pub name: &'static str,
-    /// The WGSL file.
+    /// The WGSL file, through [`wgsl!`](crate::wgsl).
     pub wgsl: &'static str,
     /// Shared functions, appended after it: module scope has no order in WGSL, and line numbers stay those of the file.
     pub includes: &'static [&'static str],

@@ -10,6 +10,7 @@ pub mod content;
 pub mod desk;
 pub mod figure;
 pub mod golden;
+pub mod judging;
 mod labels;
 pub mod lang;
 pub mod on_gpu;

@@ -4,9 +4,10 @@
 //! Attention weights live and die in workgroup memory: they are computed again from the GPU's query and the GPU's cache, by the formula of the
 //! reference. And which rows ran through which layer is not computed but decided, by the same rule on both.
 
+use super::judging::{held, judge, kept, parts};
 use super::prompt::cut;
 use super::record::{Everything, Tensors};
-use super::run::{Run, judge};
+use super::run::Run;
 use crate::blocks::b3a_encoder_decoder::DecoderTail;
 use crate::blocks::b4a_latent_attention::weights_of;
 use crate::blocks::b6a_kv_cache::State;
@@ -55,15 +56,21 @@ pub async fn replace(run: &mut Run, gpu: &GpuModel) -> Result<()> {
         }
         None => None,
     };
-    let verified = match draft.as_ref().and_then(|(draft, _)| judge(run.config(), state_after.position, draft)) {
-        Some(prompt) => {
-            let mut state = gpu.upload(&state_after).await?;
-            gpu.prefill(&mut state, &prompt, Prefill { all_logits: true, ..how }).await?.logits
-        }
-        None => Vec::new(),
-    };
     let logits_decoded = gpu.decode(&mut state, next).await?;
     let state_decoded = gpu.download(&state).await?;
+    let (mut verified, mut rolled) = (Vec::new(), Vec::new());
+    if let Some(prompt) = draft.as_ref().and_then(|(draft, _)| judge(run.config(), state_after.position, draft)) {
+        let mut judged = gpu.upload(&state_after).await?;
+        verified = gpu.prefill(&mut judged, &prompt, Prefill { all_logits: true, ..how }).await?.logits;
+        let after = held(&gpu.download(&judged).await?);
+        let kept = kept(&prompt, &verified, run.config().vocab_size);
+        gpu.settle(&mut judged, state_after.position + kept)?;
+        for &id in &prompt.ids[1..kept] {
+            gpu.decode(&mut state, id).await?;
+        }
+        let (kept, plain) = (gpu.download(&judged).await?, gpu.download(&state).await?);
+        rolled = parts(held(&state_after), after, &kept, &plain);
+    }
 
     let tail = Prefill { tail: DecoderTail::Last(run.tail), ..how };
     let mut state = gpu.state()?;
@@ -74,7 +81,7 @@ pub async fn replace(run: &mut Run, gpu: &GpuModel) -> Result<()> {
     run.seen.replace(weights);
     run.state_tail = state_tail;
     (run.state_at, run.state, run.state_decoded) = (state_at, state_after, state_decoded);
-    (run.logits, run.next, run.draft, run.verified) = (logits, next, draft, verified);
+    (run.logits, run.next, run.draft, run.verified, run.rolled) = (logits, next, draft, verified, rolled);
     run.logits_decoded = logits_decoded;
     run.on_gpu = true;
     Ok(())

@@ -4,6 +4,7 @@
 //! that show only a call's last row then show the followed token.
 
 use super::content::Badge;
+use super::judging::{self, Part, held, judge, parts};
 use super::prompt::{Request, Seen, build, cut};
 use super::record::Everything;
 pub use super::record::Tensors;
@@ -59,9 +60,13 @@ pub struct Run {
     pub next: u32,
     /// The draft after that token, and whether a second try gave the same and left the state alone.
     pub draft: Option<(Draft, bool)>,
-    /// Logits of the main network at each place of the draft, given the anchor and the draft tokens before that place `[draft, vocab]`; empty
-    /// without a draft.
+    /// Logits of the main network at each place of the draft, given the anchor and the draft tokens before that place, and behind the draft
+    /// `[draft + 1, vocab]`; empty without a draft.
     pub verified: Vec<f32>,
+    /// Which rows ran through which layer in that pass.
+    pub judged_rows: Tensors,
+    /// What that pass wrote into the state, and what going back left of it, in the order of [`judging::PARTS`]; empty without a draft.
+    pub rolled: Vec<Part>,
     /// Which rows ran through which layer when that token was decoded.
     pub decoded: Tensors,
     /// State after it.
@@ -144,13 +149,25 @@ impl Run {
 
         let next = argmax(&logits) as u32;
         let draft = draft(&model, &state, next);
-        let verified = match &draft {
-            Some((draft, _)) => verify(&model, &state, draft).await?,
-            None => Vec::new(),
-        };
         let mut decoded = rows_recorder();
         let mut state_decoded = state.clone();
         let logits_decoded = model.decode(&mut state_decoded, next, &mut decoded).await?;
+
+        let mut judged_rows = rows_recorder();
+        let (mut verified, mut rolled) = (Vec::new(), Vec::new());
+        if let Some(prompt) = draft.as_ref().and_then(|(draft, _)| judge(model.config(), state.position, draft)) {
+            let mut judged = state.clone();
+            judged.begin();
+            let how = Prefill { chunk: prompt.len(), tail: DecoderTail::All, all_logits: true };
+            verified = model.prefill(&mut judged, &prompt, how, &mut judged_rows).await?.logits;
+            let (kept, after) = (judging::kept(&prompt, &verified, model.config().vocab_size), held(&judged));
+            judged.settle(state.position + kept)?;
+            let mut plain = state_decoded.clone();
+            for &id in &prompt.ids[1..kept] {
+                model.decode(&mut plain, id, &mut Silent).await?;
+            }
+            rolled = parts(held(&state), after, &judged, &plain);
+        }
 
         let tail = match checkpoint.config.window_size {
             window if prompt.len() > window => window,
@@ -180,6 +197,8 @@ impl Run {
             next,
             draft,
             verified,
+            judged_rows: judged_rows.into(),
+            rolled,
             decoded: decoded.into(),
             state_decoded,
             logits_decoded,
@@ -281,21 +300,6 @@ fn draft(model: &Reference, state: &State, anchor: u32) -> Option<(Draft, bool)>
     let again = model.draft(state, anchor);
     let unchanged = before == *state && again.as_ref() == Some(&first);
     Some((first, unchanged))
-}
-
-/// What judges a draft: the anchor and the draft tokens, fed in one call behind `position`, of which row `i` judges draft token `i`. The last draft
-/// token need not be fed, nothing is asked after it. `None` where the model has no position left.
-pub(super) fn judge(config: &Config, position: usize, draft: &Draft) -> Option<Prompt> {
-    let places = draft.ids.len().min(config.max_position_embeddings.saturating_sub(position));
-    let ids = std::iter::once(draft.anchor).chain(draft.ids.iter().copied()).take(places);
-    (places > 0).then(|| Prompt::text(ids.collect()))
-}
-
-/// Logits of the main network at each place of the draft `[draft, vocab]`, on a copy of the state.
-async fn verify(model: &Reference, state: &State, draft: &Draft) -> Result<Vec<f32>> {
-    let Some(prompt) = judge(model.config(), state.position, draft) else { return Ok(Vec::new()) };
-    let how = Prefill { chunk: prompt.len(), tail: DecoderTail::All, all_logits: true };
-    Ok(model.prefill(&mut state.clone(), &prompt, how, &mut Silent).await?.logits)
 }
 
 async fn table_rows(checkpoint: &Checkpoint, prompt: &Prompt) -> Result<Vec<Vec<u8>>> {

@@ -2,6 +2,7 @@
 
 use super::{Desk, Result, json, problem, seconds};
 use crate::chat::{Conversation, Request};
+use crate::generate::snapshot::Form;
 use wasm_bindgen::prelude::*;
 
 /// A conversation on an opened model. Calls are answered one after the other.
@@ -38,6 +39,17 @@ impl Chat {
     /// The next step of the answer: [`crate::chat::Step`].
     pub async fn next(&mut self) -> Result<String> {
         json(&self.0.next().await.map_err(problem)?)
+    }
+
+    /// The session as a file.
+    pub async fn save(&mut self, compact: bool) -> Result<Vec<u8>> {
+        let form = if compact { Form::Compact } else { Form::Full };
+        self.0.save(form).await.map_err(problem)
+    }
+
+    /// Goes on with the session of a file; returns how many tokens it has.
+    pub async fn load(&mut self, file: Vec<u8>) -> Result<usize> {
+        self.0.load(&file).await.map_err(problem)
     }
 
     /// Ends the answer that is on its way.

@@ -103,7 +103,11 @@ fn every_shader_file_has_a_kernel_and_a_header() {
         for file in std::fs::read_dir(folder.path()).unwrap().flatten() {
             let stem = file.path().file_stem().unwrap().to_string_lossy().into_owned();
             let text = std::fs::read_to_string(file.path()).unwrap();
-            assert!(ALL.iter().any(|kernel| kernel.name == stem), "{stem}.wgsl is listed by no kernel");
+            let kernel = ALL.iter().find(|kernel| kernel.name == stem);
+            let code = kernel.unwrap_or_else(|| panic!("{stem}.wgsl is listed by no kernel")).wgsl;
+            let without = |line: &str| line.split("//").next().unwrap_or_default().trim_end().to_string();
+            let same = text.lines().map(without).eq(code.lines().map(|line| line.trim_end().to_string()));
+            assert!(same && !code.contains("//"), "{stem}: only comments go, and lines stay where they are");
             for question in [&format!("// {stem} — "), "// Dispatch (", "// Numerics: "] {
                 assert!(text.contains(question), "{stem}.wgsl does not say: {question}");
             }

@@ -54,6 +54,47 @@ for (const code of CODES) {
   });
 }
 
+/** The cells of the table of the chapter that is shown whose title begins so, row by row. */
+const rowsOf = (title) =>
+  page.locator('#chapter .ch-tables').evaluate((tables, title) => {
+    const grid = [...tables.querySelectorAll('table')].find((one) => document.getElementById(one.getAttribute('aria-labelledby'))?.textContent?.startsWith(title));
+    return [...(grid?.querySelectorAll('tbody tr') ?? [])].map((row) => [...row.children].map(({ textContent }) => textContent));
+  }, title);
+
+test('6B says what became of every draft token, and what was taken back of the state', async () => {
+  await chapter(page, '6B');
+  const fates = (await rowsOf('Bản nháp sau')).map((row) => /chấp nhận|bác bỏ|bỏ theo/.exec(row.join(' '))?.[0]);
+  const accepted = fates.indexOf('bác bỏ');
+  assert.deepEqual(fates, fates.map((_, i) => (i < accepted ? 'chấp nhận' : i === accepted ? 'bác bỏ' : 'bỏ theo')));
+  const parts = await rowsOf(`Rollback: lượt kiểm chạy ${fates.length + 1} token, ${accepted + 1} được giữ`);
+  assert.equal(parts.length, 7, JSON.stringify(parts));
+  const numbers = ([, ...held]) => held.map(Number);
+  const [before, judged, kept] = numbers(parts[6]);
+  assert.deepEqual([judged, kept], [before + fates.length + 1, before + accepted + 1]);
+  for (const ring of [parts[0], parts[5]]) assert.deepEqual(ring.slice(1).map((range) => Number(range.split('–')[1]) + 1), [before, judged, kept]);
+  for (const [at, n] of [before, judged, kept].entries()) {
+    const [entries, open] = [parts[1][at + 1].split(' + ').map(Number), Number(parts[3][at + 1])];
+    assert.deepEqual(entries, [n >> 1, n >> 1, n >> 1, n]);
+    assert.equal(open, (n % 2) * 3);
+  }
+  assert.deepEqual(parts[2].slice(1), parts[1].slice(1));
+});
+
+test('3A says which layers ran for which positions', async () => {
+  await chapter(page, '3A');
+  const ran = await rowsOf('Lớp nào đã chạy');
+  assert.deepEqual(ran.map(([pass, layers]) => [pass, layers]), [
+    ['prefill đủ, tới token đang theo', '0–39'],
+    ['prefill có đuôi', '0–19'],
+    ['prefill có đuôi', '20–39'],
+    ['decode một token', '0–39'],
+    ['kiểm bản nháp', '0–39'],
+  ]);
+  const n = Number(ran[3][2]);
+  assert.deepEqual([ran[0][2], ran[1][2], ran[4][2]], [`0–${n - 1}`, `0–${n - 1}`, `${n}–${n + 5}`]);
+  assert.deepEqual([Number(ran[2][2].split('–')[0]), ran[2][2].split('–')[1]], [n - Number(ran[2][3]), `${n - 1}`]);
+});
+
 test('two chapters in the dark', async () => {
   await page.locator('#theme').selectOption('dark');
   for (const code of ['2A', '3C']) {

@@ -30,7 +30,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "attention",
-    wgsl: include_str!("../../../shaders/attend/attention.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/attend/attention.wgsl"),
     includes: &[CALL, DECODE, PLANE, REDUCE, ROUND],
     bindings: &[
         read("q"),

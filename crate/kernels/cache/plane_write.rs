@@ -42,7 +42,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "plane_write",
-    wgsl: include_str!("../../../shaders/cache/plane_write.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/cache/plane_write.wgsl"),
     includes: &[CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND, STORE],
     bindings: &[
         read("angles"),

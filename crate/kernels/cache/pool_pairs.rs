@@ -24,7 +24,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "pool_pairs",
-    wgsl: include_str!("../../../shaders/cache/pool_pairs.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/cache/pool_pairs.wgsl"),
     includes: &[CALL, ROUND],
     bindings: &[
         read("rows"),

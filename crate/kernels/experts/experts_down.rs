@@ -28,7 +28,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "experts_down",
-    wgsl: include_str!("../../../shaders/experts/experts_down.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/experts/experts_down.wgsl"),
     includes: &[CALL, DECODE, FAULT, ROUND],
     bindings: &[
         read("h"),

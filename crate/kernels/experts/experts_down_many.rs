@@ -14,7 +14,7 @@ use crate::numerics::precision::Precision;
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "experts_down_many",
-    wgsl: include_str!("../../../shaders/experts/experts_down_many.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/experts/experts_down_many.wgsl"),
     includes: &[CALL, DECODE, FAULT, MEMBERS, ROUND],
     bindings: &[
         read("h"),

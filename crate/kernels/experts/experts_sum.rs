@@ -26,7 +26,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "experts_sum",
-    wgsl: include_str!("../../../shaders/experts/experts_sum.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/experts/experts_sum.wgsl"),
     includes: &[CALL, FAULT, ROUND],
     bindings: &[
         read("rows"),

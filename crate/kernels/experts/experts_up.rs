@@ -30,7 +30,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "experts_up",
-    wgsl: include_str!("../../../shaders/experts/experts_up.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/experts/experts_up.wgsl"),
     includes: &[CALL, DECODE, FAULT, GROUP, QUANTISE, ROUND],
     bindings: &[
         read("x"),

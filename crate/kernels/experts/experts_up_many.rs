@@ -13,7 +13,7 @@ use crate::numerics::precision::Precision;
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "experts_up_many",
-    wgsl: include_str!("../../../shaders/experts/experts_up_many.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/experts/experts_up_many.wgsl"),
     includes: &[CALL, DECODE, FAULT, GROUP, MEMBERS, QUANTISE, ROUND],
     bindings: &[
         read("x"),

@@ -19,7 +19,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "route",
-    wgsl: include_str!("../../../shaders/experts/route.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/experts/route.wgsl"),
     includes: &[CALL],
     bindings: &[
         read("logits"),

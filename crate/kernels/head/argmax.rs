@@ -20,7 +20,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "argmax",
-    wgsl: include_str!("../../../shaders/head/argmax.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/head/argmax.wgsl"),
     includes: &[BEST],
     bindings: &[read("values"), read("ids"), read_write("chosen"), read("fault"), uniform::<Argmax>("p")],
     overrides: &[],

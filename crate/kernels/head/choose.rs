@@ -57,7 +57,7 @@ pub const NOT_FINITE: u32 = u32::MAX;
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "choose",
-    wgsl: include_str!("../../../shaders/head/choose.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/head/choose.wgsl"),
     includes: &[BEST, CALL, GUMBEL],
     bindings: &[
         read("logits"),

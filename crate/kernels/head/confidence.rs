@@ -27,7 +27,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "confidence",
-    wgsl: include_str!("../../../shaders/head/confidence.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/head/confidence.wgsl"),
     includes: &[DECODE, REDUCE, ROUND],
     bindings: &[
         read("streams"),

@@ -31,7 +31,7 @@ pub const MOST_RANK: usize = 1024;
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "markov",
-    wgsl: include_str!("../../../shaders/head/markov.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/head/markov.wgsl"),
     includes: &[BEST, CALL, DECODE, GUMBEL],
     bindings: &[
         read("base"),

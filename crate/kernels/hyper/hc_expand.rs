@@ -22,7 +22,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "hc_expand",
-    wgsl: include_str!("../../../shaders/hyper/hc_expand.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/hyper/hc_expand.wgsl"),
     includes: &[CALL, FAULT, ROUND],
     bindings: &[
         read("y"),

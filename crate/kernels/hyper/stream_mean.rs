@@ -25,7 +25,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "stream_mean",
-    wgsl: include_str!("../../../shaders/hyper/stream_mean.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/hyper/stream_mean.wgsl"),
     includes: &[ROUND],
     bindings: &[read("streams"), read_write("mean"), uniform::<StreamMean>("p")],
     overrides: &["ROUND"],

@@ -32,7 +32,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "sublayer_input",
-    wgsl: include_str!("../../../shaders/hyper/sublayer_input.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/hyper/sublayer_input.wgsl"),
     includes: &[CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND],
     bindings: &[
         read("streams"),

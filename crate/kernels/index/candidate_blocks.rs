@@ -28,7 +28,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "candidate_blocks",
-    wgsl: include_str!("../../../shaders/index/candidate_blocks.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/index/candidate_blocks.wgsl"),
     includes: &[CALL, SELECT],
     bindings: &[
         read("scores"),

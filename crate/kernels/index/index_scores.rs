@@ -36,7 +36,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "index_scores",
-    wgsl: include_str!("../../../shaders/index/index_scores.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/index/index_scores.wgsl"),
     includes: &[CALL, DECODE, FAULT, PLANE, ROUND],
     bindings: &[
         read("q"),

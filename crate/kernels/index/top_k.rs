@@ -23,7 +23,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "top_k",
-    wgsl: include_str!("../../../shaders/index/top_k.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/index/top_k.wgsl"),
     includes: &[CALL, SELECT],
     bindings: &[read("scores"), read_write("ids"), uniform::<Call>("call"), uniform::<TopK>("p")],
     overrides: &[],

@@ -25,7 +25,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "embed",
-    wgsl: include_str!("../../../shaders/input/embed.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/input/embed.wgsl"),
     includes: &[CALL, DECODE],
     bindings: &[
         read("ids"),

@@ -26,7 +26,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "engram_gate",
-    wgsl: include_str!("../../../shaders/input/engram_gate.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/input/engram_gate.wgsl"),
     includes: &[CALL, FAULT, REDUCE, ROUND],
     bindings: &[
         read("projected"),

@@ -11,7 +11,7 @@ use crate::kernels::include::{CALL, DECODE, FAULT, LINEAR, ROUND};
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "linear_f32",
-    wgsl: include_str!("../../../shaders/linear/linear_f32.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/linear/linear_f32.wgsl"),
     includes: &[CALL, DECODE, FAULT, LINEAR, ROUND],
     bindings: &[
         read("weights"),

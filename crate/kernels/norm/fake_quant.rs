@@ -18,7 +18,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "fake_quant",
-    wgsl: include_str!("../../../shaders/norm/fake_quant.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/norm/fake_quant.wgsl"),
     includes: &[DECODE, QUANTISE],
     bindings: &[read("x"), read_write("out"), uniform::<FakeQuant>("p")],
     overrides: &[],

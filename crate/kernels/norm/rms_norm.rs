@@ -26,7 +26,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "rms_norm",
-    wgsl: include_str!("../../../shaders/norm/rms_norm.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/norm/rms_norm.wgsl"),
     includes: &[CALL, DECODE, FAULT, QUANTISE, REDUCE, ROUND],
     bindings: &[
         read("weight"),

@@ -27,7 +27,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "rope",
-    wgsl: include_str!("../../../shaders/norm/rope.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/norm/rope.wgsl"),
     includes: &[ROUND],
     bindings: &[read("angles"), read_write("x"), uniform::<Rope>("p")],
     overrides: &["ROUND"],

@@ -28,7 +28,7 @@ pub enum Activation {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "add_bias",
-    wgsl: include_str!("../../../shaders/vision/add_bias.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/vision/add_bias.wgsl"),
     includes: &[ROUND],
     bindings: &[read("bias"), read_write("x"), uniform::<AddBias>("p")],
     overrides: &["GELU", "ROUND"],

@@ -19,7 +19,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "residual_add",
-    wgsl: include_str!("../../../shaders/vision/residual_add.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/vision/residual_add.wgsl"),
     includes: &[ROUND],
     bindings: &[read("y"), read_write("x"), uniform::<ResidualAdd>("p")],
     overrides: &["ROUND"],

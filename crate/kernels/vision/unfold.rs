@@ -23,7 +23,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "unfold",
-    wgsl: include_str!("../../../shaders/vision/unfold.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/vision/unfold.wgsl"),
     includes: &[],
     bindings: &[read("x"), read_write("out"), uniform::<Unfold>("p")],
     overrides: &[],

@@ -25,7 +25,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "vit_attention",
-    wgsl: include_str!("../../../shaders/vision/vit_attention.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/vision/vit_attention.wgsl"),
     includes: &[ROUND],
     bindings: &[read("qkv"), read_write("out"), uniform::<VitAttention>("p")],
     overrides: &["HEAD4", "ROUND"],

@@ -21,7 +21,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "vit_rope",
-    wgsl: include_str!("../../../shaders/vision/vit_rope.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/vision/vit_rope.wgsl"),
     includes: &[ROUND],
     bindings: &[read("angles"), read_write("qkv"), uniform::<VitRope>("p")],
     overrides: &["ROUND"],

@@ -19,7 +19,7 @@ crate::uniform_struct! {
 /// The shader and what Rust believes about it.
 pub const KERNEL: Kernel = Kernel {
     name: "vit_swiglu",
-    wgsl: include_str!("../../../shaders/vision/vit_swiglu.wgsl"),
+    wgsl: crate::wgsl!("../../../shaders/vision/vit_swiglu.wgsl"),
     includes: &[ROUND],
     bindings: &[read("up"), read_write("gate"), uniform::<VitSwiglu>("p")],
     overrides: &["ROUND"],

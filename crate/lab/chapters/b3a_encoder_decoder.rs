@@ -10,6 +10,7 @@ use crate::config::{Config, Role};
 use crate::lab::again::{SAME, worse};
 use crate::lab::content::{Badge, Cell, Chapter, Check, Table, Tensor, Text};
 use crate::lab::figure::{Figure, ScheduleFigure};
+use crate::lab::judging::span;
 use crate::lab::run::Run;
 
 const LOOK_FOR: Text = Text::new(
@@ -62,6 +63,7 @@ pub(super) fn chapter(run: &Run) -> Chapter {
     chapter.tables.push(chosen(run));
     chapter.tables.push(ruler(run));
     chapter.tables.push(parameters::table(run));
+    chapter.tables.push(ran(run));
     chapter.notes.extend(source_note(run));
     chapter.notes.push(tail_note(run));
     chapter.notes.push(Text::new(
@@ -160,6 +162,38 @@ fn tail_note(run: &Run) -> Text {
             "The prompt of {n} tokens is no longer than the window of {window}, so a real tail would be all of it; the last {tail} are taken here to show the difference."
         ),
     )
+}
+
+/// Which layers ran for which positions, pass by pass; layers with the same positions in one row.
+fn ran(run: &Run) -> Table {
+    let columns = vec![
+        Text::new("lượt", "pass"),
+        Text::new("lớp", "layers"),
+        Text::new("vị trí", "positions"),
+        Text::new("số vị trí", "how many"),
+    ];
+    let title = Text::new("Lớp nào đã chạy cho vị trí nào", "Which layers ran for which positions");
+    let mut table = Table::new(title, Badge::CpuReference, columns);
+    for (name, rows) in [
+        (Text::new("prefill đủ, tới token đang theo", "whole prefill, to the followed token"), &run.seen),
+        (Text::new("prefill có đuôi", "prefill with a tail"), &run.tail_rows),
+        (Text::new("decode một token", "decoding a token"), &run.decoded),
+        (Text::new("kiểm bản nháp", "judging the draft"), &run.judged_rows),
+    ] {
+        let positions = |layer| rows.indices(Tap::Rows, layer);
+        let mut first = 0;
+        for layer in 1..=run.config().n_layers {
+            if layer < run.config().n_layers && positions(layer) == positions(first) {
+                continue;
+            }
+            if let (Some(&from), Some(&to)) = (positions(first).first(), positions(first).last()) {
+                let (layers, held) = (span(first..layer), span(from as usize..to as usize + 1));
+                table.push(vec![name.clone().into(), layers.into(), held.into(), positions(first).len().into()]);
+            }
+            first = layer;
+        }
+    }
+    table
 }
 
 /// Layers in groups of the same kind.

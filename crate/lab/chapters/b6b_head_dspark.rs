@@ -8,6 +8,7 @@ use crate::blocks::tap::Tap;
 use crate::lab::again;
 use crate::lab::content::{Cell, Chapter, Table, Tensor, Text};
 use crate::lab::figure::{DraftFigure, DraftToken, Figure, HeadFigure};
+use crate::lab::judging::PARTS;
 use crate::lab::labels;
 use crate::lab::run::Run;
 use std::cmp::Ordering;
@@ -63,6 +64,7 @@ pub(super) fn chapter(run: &Run) -> Chapter {
         let about = Text::new("các token nháp", "draft tokens");
         chapter.outputs.push(Tensor::new("draft.ids", &[draft.ids.len()], about));
         chapter.tables.extend(draft_table(run));
+        chapter.tables.extend(rollback_table(run));
     } else {
         chapter.notes.push(Text::new("Mô hình này không có DSpark.", "This model has no DSpark."));
     }
@@ -116,6 +118,27 @@ fn draft_table(run: &Run) -> Option<Table> {
         ]);
     }
     Some(table)
+}
+
+/// What judging the draft wrote into the state, and what going back left of it.
+fn rollback_table(run: &Run) -> Option<Table> {
+    let (rows, kept) = (run.verified.len() / run.config().vocab_size, run.accepted() + 1);
+    let title = Text::of(
+        format!("Rollback: lượt kiểm chạy {rows} token, {} được giữ", kept.min(rows)),
+        format!("Rollback: {rows} tokens ran to judge the draft, {} kept", kept.min(rows)),
+    );
+    let columns = vec![
+        Text::new("phần của trạng thái", "part of the state"),
+        Text::new("sau prompt", "after the prompt"),
+        Text::new("sau lượt kiểm", "after judging"),
+        Text::new("sau rollback", "after rollback"),
+    ];
+    let mut table = Table::new(title, run.badge(), columns);
+    for (name, part) in PARTS.into_iter().zip(&run.rolled) {
+        let held = [&part.before, &part.judged, &part.kept].map(|held| held.clone().into());
+        table.push(std::iter::once(name.into()).chain(held).collect());
+    }
+    (!run.rolled.is_empty()).then_some(table)
 }
 
 /// What became of draft token `place`, and what the main network says there.

@@ -12,6 +12,7 @@ pub(super) fn all(run: &Run) -> Vec<Check> {
     let mut checks = vec![finite(run), logits_again(run, run.config().n_layers - 1), next_is_best(run)];
     checks.extend(draft_checks(run));
     checks.extend(verdict_is_decoding(run));
+    checks.extend(rollback_is_decoding(run));
     checks
 }
 
@@ -115,4 +116,14 @@ fn verdict_is_decoding(run: &Run) -> Option<Check> {
         "Judging the whole draft gives, at its first place, the logits of decoding one token, bit for bit",
     );
     Some(Check::none_wrong(what, wrong, run.logits_decoded.len()))
+}
+
+/// Going back leaves what decoding the kept tokens one by one leaves.
+fn rollback_is_decoding(run: &Run) -> Option<Check> {
+    let wrong = run.rolled.iter().filter(|part| !part.same).count();
+    let what = Text::new(
+        "Sau rollback, mọi phần trạng thái trùng từng bit với decode lần lượt các token được giữ",
+        "After the rollback every part of the state is what decoding the kept tokens one by one leaves, bit for bit",
+    );
+    (!run.rolled.is_empty()).then(|| Check::none_wrong(what, wrong, run.rolled.len()))
 }
