@@ -153,6 +153,7 @@ test('each language has the whole page', async () => {
   for (const [lang, other] of [['en', 'vi'], ['vi', 'en']]) {
     await page.locator('#lang').selectOption(lang);
     assert.equal(await page.locator('html').getAttribute('lang'), lang);
+    await page.locator(`#chapter[lang="${lang}"]`).waitFor();
     for (const code of CODES) {
       await chapter(page, code);
       const lines = (await page.locator('body').innerText()).split('\n').map((line) => line.replace(/[“"][^”"]*[”"]/g, '')).filter((line) => line.trim().length > 3);

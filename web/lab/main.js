@@ -87,7 +87,7 @@ async function begin() {
   statusView(page);
   reportView(page);
   chapterView(page);
-  i18n.addEventListener('change', () => store.refresh());
+  i18n.addEventListener('change', () => void store.refresh());
   await start();
 }
 

@@ -64,7 +64,6 @@ export function modelView({ store, i18n, session, open }) {
     clear.textContent = t('model.clear');
     kept.replaceChildren(t('model.kept', { bytes: bytes(stored) }), ' ', clear);
   });
-  i18n.addEventListener('change', () => store.refresh());
 }
 
 /** What a checkpoint needs, in sentences. @param {Plan} plan @param {I18n} i18n */
