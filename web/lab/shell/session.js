@@ -50,6 +50,8 @@ export class Session {
   /** @type {RunRequest|null} */
   #request = null;
   #played = 0;
+  /** Address of the open model; none for the built-in one. @type {string|undefined} */
+  #model;
 
   /** @param {Store} store */
   constructor(store) {
@@ -116,7 +118,10 @@ export class Session {
       engine.addEventListener('recovered', () => this.#store.set({ lost: null, news: 'recovered', problem: null }));
       this.engine = engine;
       const layer = layerIn(engine.info.model.layers, this.#store.state.layer);
-      this.#store.set({ live: true, info: engine.info, busy: null, layer });
+      // Another model has other tokens: the place in the old one means nothing there.
+      const token = before === null || options.model === this.#model ? this.#store.state.token : null;
+      this.#model = options.model;
+      this.#store.set({ live: true, info: engine.info, busy: null, layer, token });
       return true;
     } catch (error) {
       this.#store.set({ busy: null, problem: problemOf(error) });
