@@ -21,8 +21,11 @@ export function ledger(bytes, each, tokens) {
   return `${grouped(bytes)} B = ${num(each)} × ${whole}${Math.abs(rest) < 1e-6 ? '' : ` + ${num(rest)}`}`;
 }
 
+/** Three digits, as much as a time on one machine is worth. @param {number} value */
+const short = (value) => String(Number(value.toPrecision(3)));
+
 /** Bytes read in so many milliseconds, per second: `1.24 GB/s`. @param {number} read @param {number} ms */
-const rateOf = (read, ms) => `${num(Number((read / ms / 1e6).toPrecision(3)))} GB/s`;
+const rateOf = (read, ms) => `${short(read / ms / 1e6)} GB/s`;
 
 /** @param {{ store: Store, i18n: I18n }} page */
 export function statusView({ store, i18n }) {
@@ -71,7 +74,7 @@ export function statusView({ store, i18n }) {
     if (step) {
       const times = state.steps.slice(-16).map((one) => one.seconds * 1000).sort((a, b) => a - b);
       const middle = times[Math.floor(times.length / 2)];
-      item('figures.step', `${num(Number(middle.toPrecision(3)))} ms`);
+      item('figures.step', `${short(middle)} ms`);
       const read = state.info?.tokenBytes ?? 0;
       if (read > 0 && middle > 0) item('figures.rate', rateOf(read, middle), t('figures.rate.about', { bytes: bytes(read) }));
       if (step.dispatches !== null) item('figures.dispatches', grouped(step.dispatches));
