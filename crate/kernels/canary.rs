@@ -98,7 +98,7 @@ pub async fn check(gpu: &Gpu, pipelines: &mut Pipelines) -> Result<()> {
 
 fn refusal(adapter: &AdapterSummary, kernel: &str, problem: &str) -> Error {
     // A browser may tell neither.
-    let name = if adapter.name.is_empty() { "the adapter" } else { &adapter.name };
+    let name = if adapter.name.is_empty() { "the adapter" } else { adapter.name.as_str() };
     let driver = if adapter.driver.is_empty() { String::new() } else { format!(" (driver {})", adapter.driver) };
     Error::Gpu(format!("{name}{driver} is refused: {kernel} gives wrong numbers: {problem}; a newer driver may help"))
 }
