@@ -339,7 +339,7 @@ fn the_recorded_run() {
     assert_eq!((json["recorded"].as_bool(), json["tensors"].as_array().map(Vec::len)), (Some(true), Some(0)));
     let info = &json["info"];
     assert_eq!((info["backend"].as_str(), info["sentence"]["vi"].as_str()), (Some("recorded"), Some("a sentence")));
-    for key in ["build", "adapter", "software", "reason", "limits", "model"] {
+    for key in ["build", "adapter", "software", "reason", "limits", "tokenBytes", "model"] {
         assert!(!info[key].is_null(), "{key}");
     }
     let mark = &info["model"]["layers"][24];

@@ -51,7 +51,7 @@
 /** @typedef {{ about: Text[], config: any, layers: LayerInfo[], map: BlockInfo[] }} Model */
 /**
  * @typedef {{ build: string, backend: 'gpu'|'cpu'|'recorded', adapter: string, software: boolean, reason: Text, sentence: Text,
- *   limits: { positions: number, characters: number }, model: Model }} Info
+ *   limits: { positions: number, characters: number }, tokenBytes: number, model: Model }} Info  `tokenBytes`: weights that writing a token reads
  */
 /** @typedef {null|'disc'|'grid'|{ bytes: ArrayBuffer, name: string }} Picture */
 /**

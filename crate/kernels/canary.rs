@@ -97,10 +97,10 @@ pub async fn check(gpu: &Gpu, pipelines: &mut Pipelines) -> Result<()> {
 }
 
 fn refusal(adapter: &AdapterSummary, kernel: &str, problem: &str) -> Error {
-    let AdapterSummary { name, driver, .. } = adapter;
-    Error::Gpu(format!(
-        "{name} (driver {driver}) is refused: {kernel} gives wrong numbers: {problem}; a newer driver may help"
-    ))
+    // A browser may tell neither.
+    let name = if adapter.name.is_empty() { "the adapter" } else { adapter.name.as_str() };
+    let driver = if adapter.driver.is_empty() { String::new() } else { format!(" (driver {})", adapter.driver) };
+    Error::Gpu(format!("{name}{driver} is refused: {kernel} gives wrong numbers: {problem}; a newer driver may help"))
 }
 
 /// What is wrong with real numbers: their NMSE and the place that is furthest off.

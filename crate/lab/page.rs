@@ -39,6 +39,8 @@ pub struct Info {
     pub sentence: Text,
     /// How much a run may be asked for.
     pub limits: Limits,
+    /// Bytes of weights that writing one token reads (section 11.5); over its time they are the rate of reading.
+    pub token_bytes: u64,
     /// The model.
     pub model: Model,
 }

@@ -5,6 +5,7 @@ use super::page::{Backend, Info, Limits, model};
 use super::report;
 use super::run::Run;
 use crate::error::{Error, Result};
+use crate::weights::needs::Needs;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
@@ -63,6 +64,7 @@ pub fn record(run: &mut Run, sentence: &str) -> Result<RecordedRun> {
         ),
         sentence: Text::same(sentence),
         limits: Limits::default(),
+        token_bytes: Needs::of(run.config()).token.total(),
         model: model(run.config())?,
     };
     Ok(RecordedRun { recorded: true, info, labs, tensors: Vec::new() })

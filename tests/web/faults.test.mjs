@@ -1,8 +1,11 @@
 // What breaks in a browser: no WebGPU, a dead worker, a missing core, a second tab. The page says so and goes on.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { launch, open, screenshot } from './lib/browser.mjs';
 import { chapter, live, ready, showing } from './lib/page.mjs';
+import { DIST } from './lib/paths.mjs';
 import { serve } from './lib/server.mjs';
 
 let browser;
@@ -29,6 +32,24 @@ test('without WebGPU the processor computes, and the page says why', async () =>
     assert.deepEqual(problems, []);
   } finally {
     await without.close();
+  }
+});
+
+test('an adapter that computes something else, and a browser that gives none, are refused with the reason', async () => {
+  const worker = readFileSync(join(DIST, 'worker.js'), 'utf8');
+  const wrong = `const make = GPUDevice.prototype.createShaderModule;
+    GPUDevice.prototype.createShaderModule = function (shader) {
+      return make.call(this, { ...shader, code: shader.code.replace(/\\bexp\\(/g, 'exp2(') });
+    };`;
+  const none = 'GPU.prototype.requestAdapter = async () => null;';
+  for (const [change, reason] of [[wrong, /is refused: .*wrong numbers: NMSE \d/], [none, /no GPU is used: .*adapter/]]) {
+    const odd = await serve({ faults: { 'worker.js': { body: `${worker}\n${change}` } } });
+    const { page } = await open(browser, odd.url, { locale: 'en-GB' });
+    await live(page);
+    assert.match(await page.locator('#adapter').innerText(), /^CPU reference/);
+    assert.match(await page.locator('#banners .banner').innerText(), new RegExp(reason, 'i'));
+    await page.context().close();
+    await odd.close();
   }
 });
 

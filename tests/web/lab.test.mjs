@@ -48,7 +48,8 @@ test('an address opens block, token and layer; the way back goes block by block'
 
 test('a pop-over opens on hover and on focus, and closes with Escape', async () => {
   await box('2A').hover();
-  await popover().waitFor({ state: 'visible' });
+  // The pop-over of the box that was clicked last may still be there.
+  await popover().locator('h3', { hasText: '2A · ' }).waitFor();
   const text = await popover().innerText();
   assert.match(text, /^2A · /);
   assert.match(text, /2a\.streams[\s\S]*\[\d+, 4, 64\]/);
@@ -146,6 +147,30 @@ test('one step, play and reset decode behind the prompt', async () => {
   assert.equal(await made.nth(0).innerText(), first, 'greedy decoding repeats itself');
 });
 
+test('the status line has the time of a token and what was read in it', async () => {
+  const figure = (name) => page.locator(`#figures [data-figure="${name}"]`);
+  const number = (text) => Number(text.replace(/[^\d.]/g, ''));
+  const ms = number(await figure('step').locator('b').innerText());
+  const rate = await figure('rate').locator('b').innerText();
+  assert.match(rate, /^\d+(\.\d+)? GB\/s$/);
+  const megabytes = number((await figure('rate').getAttribute('title')).match(/[\d.]+ MB/)[0]);
+  assert.ok(Math.abs((number(rate) * ms) / megabytes - 1) < 0.03, `${rate}, ${ms} ms, ${megabytes} MB`);
+  assert.match(await figure('kv').innerText(), /= 890 × \d+/);
+});
+
+test('each symbol that is underlined in a formula opens its tensor, and the symbols are explained', async () => {
+  for (const code of CODES) {
+    await chapter(page, code);
+    assert.ok((await page.locator('#chapter .ch-symbols b').count()) > 3, code);
+    const symbol = page.locator('#chapter .ch-symbol').first();
+    const tap = await symbol.getAttribute('data-tap');
+    assert.ok((await page.locator('#chapter math [data-open]').count()) > 0, code);
+    await symbol.click();
+    await page.locator('#chapter .ch-heat .ch-panel code', { hasText: tap }).waitFor();
+    await page.locator('[data-key="heat-close"]').click();
+  }
+});
+
 test('each language has the whole page', async () => {
   await page.locator('#text').fill('890 bytes per token');
   await page.locator('#run').click();
@@ -153,6 +178,7 @@ test('each language has the whole page', async () => {
   for (const [lang, other] of [['en', 'vi'], ['vi', 'en']]) {
     await page.locator('#lang').selectOption(lang);
     assert.equal(await page.locator('html').getAttribute('lang'), lang);
+    await page.locator(`#chapter[lang="${lang}"]`).waitFor();
     for (const code of CODES) {
       await chapter(page, code);
       const lines = (await page.locator('body').innerText()).split('\n').map((line) => line.replace(/[“"][^”"]*[”"]/g, '')).filter((line) => line.trim().length > 3);
@@ -224,6 +250,24 @@ test('all checks pass, and their report can be kept', async () => {
     assert.match(readFileSync(await download.path(), 'utf8'), pattern);
   }
   await page.keyboard.press('Escape');
+});
+
+test('the models that come with the page are one choice away, and the layer stays within the model', async () => {
+  await page.locator('#ruler [data-layer="39"]').click();
+  await page.locator('#model').selectOption('nano');
+  await until(() => document.querySelectorAll('#ruler [data-layer]').length === 8);
+  await until(() => /lớp 4\./.test(document.getElementById('seen')?.textContent ?? ''));
+  assert.equal(await current('ruler').getAttribute('data-layer'), '4');
+  assert.equal(new URL(page.url()).searchParams.get('model'), 'nano/');
+  assert.equal(await page.locator('#source').isVisible(), false);
+  assert.equal(await page.locator('#banners .bad').count(), 0);
+  await page.locator('#model').selectOption('built-in');
+  await until(() => document.querySelectorAll('#ruler [data-layer]').length === 40);
+  await until(() => document.querySelector('#map [data-code="6A"] .fact')?.textContent?.includes('890'));
+  assert.equal(new URL(page.url()).searchParams.get('model'), null);
+  await page.locator('#model').selectOption('address');
+  assert.equal(await page.locator('#source').isVisible(), true);
+  await page.locator('#model').selectOption('built-in');
 });
 
 test('nothing of this left an error on the console', () => assert.deepEqual(problems, []));

@@ -1,7 +1,7 @@
 // The chapter of one block: what to look for, formula, picture, what goes in and out, tables, notes, checks, measurements.
 // Called again with new data it replaces the values in place; focus, zoom and slider positions stay.
 
-import { el, refocus } from './dom.js';
+import { el, indexed, refocus } from './dom.js';
 import { actionsView } from './actions.js';
 import { checksView } from './checks.js';
 import { formula } from './formulas.js';
@@ -149,9 +149,14 @@ function drawFormula({ context: { chapter, t }, parts }) {
       seen.add(name);
     }
     if (box.childElementCount === 1) box.tabIndex = 0;
-    return el('div', { class: 'ch-formula-line' }, box, el('span', { class: 'ch-muted' }, note));
+    return el('div', { class: 'ch-formula-line' }, box, el('span', { class: 'ch-muted' }, ...indexed(note)));
   });
-  parts.formula?.replaceChildren(el('h3', { class: 'ch-offscreen' }, t('ch.formula')), ...rows);
+  const symbols = t(`ch.symbols.${chapter.code}`).split(' · ').flatMap((one) => {
+    const [name = '', about = ''] = one.split(/:(.*)/s);
+    return [el('span', {}, el('b', {}, ...indexed(name)), ...indexed(about)), ' '];
+  });
+  parts.formula?.replaceChildren(el('h3', { class: 'ch-offscreen' }, t('ch.formula')), ...rows,
+    el('p', { class: 'ch-symbols' }, ...symbols, el('span', {}, t('ch.symbols.hint'))));
   const lay = () => pairs.forEach(([symbol, button]) => layOver(symbol, button));
   lay();
   void document.fonts.ready.then(lay);

@@ -1,6 +1,6 @@
 // The checks of a chapter: each a sentence, a verdict in words and shape, and the numbers behind it.
 
-import { el, s } from './dom.js';
+import { el, indexed, s } from './dom.js';
 
 /** @import { Check, Context } from './chapter.types.js' */
 
@@ -17,7 +17,7 @@ function line(check, context) {
     'li',
     { class: check.passed ? 'ch-pass' : 'ch-fail' },
     el('span', { class: 'ch-verdict' }, sign(check.passed), t(check.passed ? 'ch.pass' : 'ch.fail')),
-    el('span', { class: 'ch-what' }, check.what[lang]),
+    el('span', { class: 'ch-what' }, ...indexed(check.what[lang])),
     el('span', { class: 'ch-numbers ch-num' }, check.numbers[lang]),
   );
 }

@@ -1,6 +1,9 @@
 // Small builders for HTML, SVG and numbers.
 
-export { el, s } from '../dom.js';
+import { el } from '../dom.js';
+
+export { el };
+export { s } from '../dom.js';
 
 /** An exponent in raised digits. @param {number} exponent */
 export function superscript(exponent) {
@@ -32,8 +35,35 @@ export function num(value) {
  */
 export const fixed = (value, decimals = 2) => minus((Math.abs(value) < 0.5 * 10 ** -decimals ? 0 : value).toFixed(decimals));
 
+/** The shortest digits that are this f32 and no other: `0.1`, not `0.10000000149011612`. @param {number} value */
+export function exact32(value) {
+  for (let digits = 6; digits < 9; digits += 1) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return exact(short);
+  }
+  return exact(Number(value.toPrecision(9)));
+}
+
 /** All digits of a number. @param {number} value */
 export const exact = (value) => minus(Number.isInteger(value) ? grouped(value) : String(value));
+
+const INDEX = /(?<![\p{L}\d])(\p{L}{1,2}|rope|bias)_(?:\{([^}]+)\}|([\p{L}\d]+))/gu;
+
+/**
+ * A text in which `W_kv` and `v_{k+1}` are written with their indices below the line.
+ * @param {string} text
+ * @returns {(string|Node)[]}
+ */
+export function indexed(text) {
+  /** @type {(string|Node)[]} */
+  const parts = [];
+  let from = 0;
+  for (const found of text.matchAll(INDEX)) {
+    parts.push(text.slice(from, found.index), found[1] ?? '', el('sub', {}, found[2] ?? found[3] ?? ''));
+    from = found.index + found[0].length;
+  }
+  return [...parts, text.slice(from)];
+}
 
 /** Whole number with narrow spaces between thousands. @param {number} value */
 export function grouped(value) {

@@ -134,8 +134,9 @@ function lines(t) {
       { math: [tap('5a.expert_ids', 'chosen'), '=', call('topk', tap('5a.router_scores', sub('s', 'e')), '+', sub('bias', 'e'))],
           note: t('ch.f.bias') },
       { math: [tap('5a.expert_weights', sub('w', 'e')), '=', frac(row(1.5, sub('s', 'e')), row(sum('chosen'), 's'))] },
-      { math: [tap('5a.out', 'y'), '=', sum('chosen'), sub('W', 2), '(', tap('5a.expert_weights', sub('w', 'e')), '·', call('silu', call('min',
-          'g', ',', 10)), '·', call('clamp', 'u', ',', '±', 10), ')', '+', call('shared', tap('2a.ffn_input', 'x'))], note: t('ch.f.swiglu') },
+      { math: [sub('a', 'e'), '=', call('silu', call('min', 'g', ',', 10)), '·', call('clamp', 'u', ',', '±', 10)], note: t('ch.f.swiglu') },
+      { math: [tap('5a.out', 'y'), '=', sum('chosen'), sub('W', 2), '(', tap('5a.expert_weights', sub('w', 'e')), sub('a', 'e'), ')', '+',
+          call('shared', tap('2a.ffn_input', 'x'))] },
     ],
     '6B': [
       { math: [tap('6b.logits', 'logits'), '=', sub('W', 'head'), call('rms_norm', sum('c'), at('pre', 'c'), h('c'))] },

@@ -1,6 +1,6 @@
 // A whole tensor as a heat map: rows down, everything else across. Where cells are finer than pixels, a pixel shows the largest magnitude in it.
 
-import { clamp, el, exact, num, s } from './dom.js';
+import { clamp, el, exact, exact32, num, s } from './dom.js';
 import { legend, scale } from './figures/colour.js';
 import { plot, probe } from './figures/common.js';
 
@@ -77,7 +77,7 @@ export function heatmap(tensor, of) {
       },
       box: (cell) => [left + (clamp(cell % columns, from, from + size - 1) - from) * cw, Math.floor(cell / columns) * ch, cw, ch],
       text: (cell) =>
-        `[${place(cell, tensor.shape).join(', ')}] = ${exact(data[cell] ?? 0)}`,
+        `[${place(cell, tensor.shape).join(', ')}] = ${tensor.kind === 'f32' ? exact32(data[cell] ?? 0) : exact(data[cell] ?? 0)}`,
     });
     shown.textContent = t('ch.columns', { from, to: from + size - 1, count: columns });
     stage.replaceChildren(on.root, reader.readout);

@@ -65,14 +65,13 @@ async function begin() {
 
   const wish = new URLSearchParams(location.search).get('backend');
   const backend = wish === 'gpu' || wish === 'cpu' ? wish : 'auto';
-  /** @param {string} [preset] */
-  async function start(preset) {
+  async function start() {
     const model = addressOf();
-    if (await session.open({ backend, ...(preset ? { preset } : {}), ...(model ? { model } : {}) })) await session.run(prompt.read());
+    if (await session.open({ backend, ...(model ? { model } : {}) })) await session.run(prompt.read());
   }
   const again = () => (store.state.live ? (session.request ? session.look({}, true) : session.run(prompt.read())) : start());
 
-  adapterView({ ...page, preset: start });
+  adapterView(page);
   modelView({ ...page, open: () => start() });
   bannersView({ ...page, again });
   stripView({ ...page, look });
@@ -88,7 +87,7 @@ async function begin() {
   statusView(page);
   reportView(page);
   chapterView(page);
-  i18n.addEventListener('change', () => store.refresh());
+  i18n.addEventListener('change', () => void store.refresh());
   await start();
 }
 

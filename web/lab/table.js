@@ -1,6 +1,6 @@
 // A table of the lab: at most four significant digits in a cell, all of them when the cell is pointed at or focused, and a copy as CSV.
 
-import { el, exact, num } from './dom.js';
+import { el, exact, indexed, num } from './dom.js';
 
 /** @import { Cell, Lang, Source, Table, Translate } from './chapter.types.js' */
 
@@ -71,7 +71,7 @@ export function tableView(table, of) {
     'tr',
     {},
     ...table.columns.map((column, c) =>
-      column[lang] ? el('th', { scope: 'col', class: numeric[c] ? 'ch-right' : '' }, column[lang]) : el('td', { class: 'ch-nohead' }),
+      column[lang] ? el('th', { scope: 'col', class: numeric[c] ? 'ch-right' : '' }, ...indexed(column[lang])) : el('td', { class: 'ch-nohead' }),
     ),
   );
   const body = el('tbody');

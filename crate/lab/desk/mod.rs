@@ -28,6 +28,7 @@ use crate::model::slots::{SlotUse, Slots};
 use crate::numerics::precision::Precision;
 use crate::text::Tokenizer;
 use crate::weights::Checkpoint;
+use crate::weights::needs::Needs;
 use choose::choose;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -89,6 +90,7 @@ impl Desk {
             reason,
             sentence: SENTENCE,
             limits: Limits::default(),
+            token_bytes: Needs::of(&checkpoint.config).token.total(),
             model: page::model(&checkpoint.config)?,
         };
         Ok(Desk { host, checkpoint, tokenizer, reference, gpu, info, run: None, writing: None })

@@ -1,6 +1,6 @@
 // 2A: the mixing matrix on its way through the Sinkhorn steps, and how fast its sums reach one.
 
-import { clamp, el, exact, fixed, num, range, s, superscript } from '../dom.js';
+import { clamp, el, exact, exact32, fixed, num, range, s, superscript } from '../dom.js';
 import { legend, scale, textOn } from './colour.js';
 import { beside, label, plot, probe, stack, stepper } from './common.js';
 
@@ -86,8 +86,8 @@ function matrixAt(d, mix, step, room) {
         i: Math.floor(c / h),
         j: c % h,
         value: exact(values[c] ?? 0),
-        row: exact(rowSum(Math.floor(c / h))),
-        column: exact(colSum(c % h)),
+        row: exact32(Math.fround(rowSum(Math.floor(c / h)))),
+        column: exact32(Math.fround(colSum(c % h))),
       }),
   });
   return [on.root, reader.readout, legend(colours, t('ch.weightScale'))];

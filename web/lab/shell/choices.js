@@ -1,4 +1,4 @@
-// Choices in the header: language, light or dark, size of the model, and the line that says what computes.
+// Choices in the header: language, light or dark, and the line that says what computes.
 
 import { el } from '../dom.js';
 import { need, recall, remember } from './page.js';
@@ -31,15 +31,10 @@ export function languageChoice(i18n) {
   select.addEventListener('change', () => i18n.use(select.value));
 }
 
-/**
- * What computes, and which model. The core may offer several sizes in `info.presets`; without them the size is a line of text.
- * @param {{ store: Store, i18n: I18n, preset: (name: string) => void }} page
- */
-export function adapterView({ store, i18n, preset }) {
+/** What computes, and which model. @param {{ store: Store, i18n: I18n }} page */
+export function adapterView({ store, i18n }) {
   const { t, pick } = i18n;
-  const [line, choice] = [need('adapter'), need('preset-choice')];
-  const select = /** @type {HTMLSelectElement} */ (need('preset'));
-  select.addEventListener('change', () => preset(select.value));
+  const line = need('adapter');
   store.show(['info', 'live'], ({ info, live }) => {
     const about = (info?.model.about ?? []).map(pick).join(' · ');
     const name = !info ? '' : live ? `${t(`source.${info.backend}`)}${info.adapter ? `: ${info.adapter}` : ''}` : t('source.recorded');
@@ -48,8 +43,5 @@ export function adapterView({ store, i18n, preset }) {
     if (live) line.dataset.ready = 'true';
     else delete line.dataset.ready;
     line.title = info ? [name, pick(info.sentence), pick(info.reason), ...info.model.about.map(pick), info.build].filter(Boolean).join('\n') : '';
-    const presets = /** @type {{ name: string, about: import('../../engine.js').Text, chosen?: boolean }[]} */ (/** @type {any} */ (info)?.presets ?? []);
-    choice.hidden = presets.length < 2;
-    select.replaceChildren(...presets.map((one) => el('option', { value: one.name, selected: !!one.chosen }, pick(one.about))));
   });
 }

@@ -1,4 +1,5 @@
-// Which model the page opens: the built-in one, or a checkpoint at an address. What a checkpoint needs is said before it is fetched.
+// Which model the page opens: the lab's own, nano, which lies beside the page, or a checkpoint at an address. What a checkpoint needs is said before
+// it is fetched.
 
 import { el, grouped } from '../dom.js';
 import { bytes, need } from './page.js';
@@ -7,6 +8,9 @@ import { bytes, need } from './page.js';
 /** @typedef {import('./i18n.js').I18n} I18n */
 /** @typedef {import('./session.js').Session} Session */
 /** @typedef {import('../../engine.js').Plan} Plan */
+
+/** The small trained checkpoint that comes with the page, from the page's address. */
+const NANO = 'nano/';
 
 /** The address in the page's own address: `?model=…`. @returns {string|null} */
 export const addressOf = () => new URLSearchParams(location.search).get('model')?.trim() || null;
@@ -33,7 +37,8 @@ export function modelView({ store, i18n, session, open }) {
     form.hidden = select.value !== 'address';
   };
   const first = addressOf();
-  if (first) {
+  if (first !== null && first.replace(/^\.\/|\/$/g, '') === NANO.slice(0, -1)) select.value = 'nano';
+  else if (first !== null) {
     select.value = 'address';
     field.value = first;
   }
@@ -41,9 +46,10 @@ export function modelView({ store, i18n, session, open }) {
   select.addEventListener('change', () => {
     show();
     if (select.value === 'address') return field.focus();
-    if (addressOf() === null) return;
-    note(null);
-    open(null);
+    const address = select.value === 'nano' ? NANO : null;
+    if (addressOf() === address) return;
+    note(address);
+    open(address);
   });
   form.addEventListener('submit', (event) => {
     event.preventDefault();
@@ -58,7 +64,6 @@ export function modelView({ store, i18n, session, open }) {
     clear.textContent = t('model.clear');
     kept.replaceChildren(t('model.kept', { bytes: bytes(stored) }), ' ', clear);
   });
-  i18n.addEventListener('change', () => store.refresh());
 }
 
 /** What a checkpoint needs, in sentences. @param {Plan} plan @param {I18n} i18n */

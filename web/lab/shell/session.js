@@ -17,6 +17,14 @@ export function problemOf(error) {
   return { kind: kind && KINDS.includes(kind) ? kind : 'internal', message: message ?? String(error), ...(reason ? { reason } : {}) };
 }
 
+/**
+ * The layer to look at in a model that may have fewer: beyond its last one, that which stores the global KV.
+ * @param {import('../../engine.js').LayerInfo[]} layers
+ * @param {number} layer
+ */
+const layerIn = (layers, layer) => (layer < layers.length ? layer
+  : (layers.find((one) => one.side === 'decoder' && one.kvSource === one.layer)?.layer ?? layers.length - 1));
+
 /** Bytes a second over the last few seconds. @returns {(done: number) => number} */
 function meter() {
   /** @type {[number, number][]} */
@@ -42,6 +50,8 @@ export class Session {
   /** @type {RunRequest|null} */
   #request = null;
   #played = 0;
+  /** Address of the open model; none for the built-in one. @type {string|undefined} */
+  #model;
 
   /** @param {Store} store */
   constructor(store) {
@@ -72,7 +82,7 @@ export class Session {
 
   /**
    * Opens the engine. The page stays usable with the recording while this takes its time, and when it fails.
-   * @param {{ backend: 'auto'|'gpu'|'cpu', preset?: string, model?: string }} options
+   * @param {{ backend: 'auto'|'gpu'|'cpu', model?: string }} options
    */
   async open(options) {
     const before = this.engine;
@@ -107,7 +117,11 @@ export class Session {
       });
       engine.addEventListener('recovered', () => this.#store.set({ lost: null, news: 'recovered', problem: null }));
       this.engine = engine;
-      this.#store.set({ live: true, info: engine.info, busy: null });
+      const layer = layerIn(engine.info.model.layers, this.#store.state.layer);
+      // Another model has other tokens: the place in the old one means nothing there.
+      const token = before === null || options.model === this.#model ? this.#store.state.token : null;
+      this.#model = options.model;
+      this.#store.set({ live: true, info: engine.info, busy: null, layer, token });
       return true;
     } catch (error) {
       this.#store.set({ busy: null, problem: problemOf(error) });

@@ -81,16 +81,19 @@ export class Store {
 
   /** Calls every view, as after a change of language. */
   refresh() {
-    for (const { view } of this.#views) this.#draw(view);
+    return this.#call(this.#views);
   }
 
-  /** Views that take long get a task of their own, so that the page answers in between; each sees the newest state. */
-  async #tell() {
-    const changed = this.#changed;
+  #tell() {
+    const changed = [...this.#changed];
     this.#changed = new Set();
+    return this.#call(this.#views.filter(({ keys }) => changed.some((key) => keys.has(key))));
+  }
+
+  /** Views that take long get a task of their own, so that the page answers in between; each sees the newest state. @param {{ view: (state: State) => void }[]} views */
+  async #call(views) {
     let begin = performance.now();
-    for (const { keys, view } of this.#views) {
-      if (![...changed].some((key) => keys.has(key))) continue;
+    for (const { view } of views) {
       if (performance.now() - begin > SLICE) {
         await pause();
         begin = performance.now();

@@ -21,6 +21,12 @@ export function ledger(bytes, each, tokens) {
   return `${grouped(bytes)} B = ${num(each)} × ${whole}${Math.abs(rest) < 1e-6 ? '' : ` + ${num(rest)}`}`;
 }
 
+/** Three digits, as much as a time on one machine is worth. @param {number} value */
+const short = (value) => String(Number(value.toPrecision(3)));
+
+/** Bytes read in so many milliseconds, per second: `1.24 GB/s`. @param {number} read @param {number} ms */
+const rateOf = (read, ms) => `${short(read / ms / 1e6)} GB/s`;
+
 /** @param {{ store: Store, i18n: I18n }} page */
 export function statusView({ store, i18n }) {
   const { t } = i18n;
@@ -58,22 +64,28 @@ export function statusView({ store, i18n }) {
     bar.style.setProperty('--done', String(busy && busy.total > 0 ? Math.min(1, busy.done / busy.total) : 0));
   });
 
-  store.show(['steps', 'lab', 'source'], (state) => {
+  store.show(['steps', 'lab', 'source', 'info'], (state) => {
     const cache = chapterOf(state, '6A')?.figure;
     const step = state.steps.at(-1);
     /** @type {Node[]} */
     const items = [];
-    /** @param {string} name @param {string} value */
-    const item = (name, value) => items.push(el('span', {}, `${t(name)} `, el('b', {}, value)));
+    /** @param {string} name @param {string} value @param {string|null} [about] */
+    const item = (name, value, about = null) => items.push(el('span', { title: about, 'data-figure': name.split('.')[1] }, `${t(name)} `, el('b', {}, value)));
     if (step) {
       const times = state.steps.slice(-16).map((one) => one.seconds * 1000).sort((a, b) => a - b);
-      item('figures.step', `${num(Number(times[Math.floor(times.length / 2)].toPrecision(3)))} ms`);
+      const middle = times[Math.floor(times.length / 2)];
+      item('figures.step', `${short(middle)} ms`);
+      const read = state.info?.tokenBytes ?? 0;
+      if (read > 0 && middle > 0) item('figures.rate', rateOf(read, middle), t('figures.rate.about', { bytes: bytes(read) }));
       if (step.dispatches !== null) item('figures.dispatches', grouped(step.dispatches));
     }
     if (cache) item('figures.kv', step ? ledger(step.kvBytes, cache.perToken, step.position + 1) : ledger(cache.bytes, cache.perToken, cache.tokens));
     figures.replaceChildren(...items);
   });
 }
+
+/** A reason as a sentence: with a capital and a full stop. @param {string} text */
+const sentenceOf = (text) => text.replace(/^\p{Ll}/u, (letter) => letter.toUpperCase()).replace(/[^.!?]$/, '$&.');
 
 /** @param {{ store: Store, i18n: I18n, again: () => void }} page */
 export function bannersView({ store, i18n, again }) {
@@ -102,7 +114,7 @@ export function bannersView({ store, i18n, again }) {
       if (!state.live) notice.dataset.ready = 'failed';
       items.push(notice);
     }
-    if (state.live && state.info?.backend === 'cpu') items.push(banner('warn', t('banner.cpu'), pick(state.info.reason)));
+    if (state.live && state.info?.backend === 'cpu') items.push(banner('warn', t('banner.cpu'), sentenceOf(pick(state.info.reason))));
     if (state.notice) items.push(banner('warn', t('notice.title'), t(`notice.${state.notice.what}`), details(state.notice.message)));
     const key = JSON.stringify([i18n.lang, state.asked?.plan, state.notice, state.lost, state.problem, state.live, state.info?.backend, state.info?.reason]);
     if (key === host.dataset.key) return;

@@ -38,18 +38,26 @@ export function stepsView({ store, i18n, session }) {
     type: 'button', 'data-step': name, 'aria-label': t(`steps.${name}`), title: `${t(`steps.${name}`)}. ${t(`steps.${name}.about`)}`, onclick: act,
   }, icon(ICONS[name]), name === 'step' && t('steps.step'));
 
+  const playOrPause = () => (store.state.playing ? button('pause', () => session.stop()) : button('play', () => session.play(read)));
+
   function draw() {
-    const held = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset.step;
-    const { playing } = store.state;
     host.replaceChildren(
       button('step', () => session.step(read())),
-      playing ? button('pause', () => session.stop()) : button('play', () => session.play(read)),
+      playOrPause(),
       button('reset', () => session.reset()),
       el('label', { title: t('steps.temperature.about') }, t('steps.temperature'), temperature),
       el('label', { title: t('steps.count.about') }, t('steps.count'), count));
     mark(store.state);
-    const name = held === 'play' && playing ? 'pause' : held === 'pause' && !playing ? 'play' : held;
-    if (name) /** @type {HTMLElement|null} */ (host.querySelector(`[data-step="${name}"]`))?.focus();
+  }
+
+  /** One button takes the other's place: without the rest of the row the strip would be wider for a moment, and lose where it is scrolled to. */
+  function turn() {
+    const old = host.querySelector('[data-step="play"], [data-step="pause"]');
+    const held = old !== null && old === document.activeElement;
+    const next = playOrPause();
+    old?.replaceWith(next);
+    mark(store.state);
+    if (held) next.focus();
   }
 
   /** @param {State} state */
@@ -61,7 +69,8 @@ export function stepsView({ store, i18n, session }) {
     }
   }
 
-  store.show(['playing'], draw);
+  draw();
+  store.show(['playing'], turn);
   store.show(['live', 'lab', 'steps'], mark);
   i18n.addEventListener('change', draw);
 }

@@ -163,7 +163,7 @@ const DRAW = {
     const most = Math.max(...top.map((/** @type {any} */ item) => item.probability), 1e-9);
     const room = width - LABEL - 4;
     const drawn = top.map((/** @type {any} */ item, /** @type {number} */ index) => rect(LABEL + 4, index * step, Math.max(1, (item.probability / most) * room), step - 6));
-    const words = top.map((/** @type {any} */ item, /** @type {number} */ index) => word(parseLabel(item.label).show.slice(0, 4), index * step + (step - 6) / 2 + 4));
+    const words = top.map((/** @type {any} */ item, /** @type {number} */ index) => word([...parseLabel(item.label).show].slice(0, 3).join(''), index * step + (step - 6) / 2 + 4));
     const best = figure.top[0];
     return { nodes: [...words, ...split(drawn, (index) => index === 0)], fact: best ? { key: 'fact.6b', values: { token: best.label, percent: (best.probability * 100).toFixed(1) } } : null };
   },
