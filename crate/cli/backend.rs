@@ -99,11 +99,14 @@ impl AdapterArgs {
     }
 
     fn choose(&self, checkpoint: &Arc<Checkpoint>, context: Context, console: &Console) -> Result<(Engine, Reason)> {
-        let gpu = match self.open() {
-            Ok(gpu) if gpu.adapter.tier == Tier::Hardware => match self.load_gpu(gpu, checkpoint, &context, console) {
-                Ok(model) => return Ok((model.into(), Reason::Hardware)),
-                Err(error) => Err(error),
-            },
+        let examined = |gpu: Gpu| block_on(canary::examine(&gpu)).map(|()| gpu);
+        let gpu = match block_on(Gpu::open(&self.choice())) {
+            Ok(gpu) if gpu.adapter.tier == Tier::Hardware => {
+                match examined(gpu).and_then(|gpu| self.load_gpu(gpu, checkpoint, &context, console)) {
+                    Ok(model) => return Ok((model.into(), Reason::Hardware)),
+                    Err(error) => Err(error),
+                }
+            }
             other => other,
         };
         let reference = Arc::new(model::load(checkpoint, context.clone(), console)?);
@@ -111,7 +114,8 @@ impl AdapterArgs {
         let measured = gpu.and_then(|gpu| {
             let timing = block_on(engine::time(&reference, &gpu, &|| begin.elapsed().as_secs_f64()))?;
             let quicker = timing.gpu < timing.cpu;
-            let model = quicker.then(|| self.load_gpu(gpu, checkpoint, &context, console)).transpose()?;
+            let load = || self.load_gpu(examined(gpu)?, checkpoint, &context, console);
+            let model = quicker.then(load).transpose()?;
             Ok((model, Reason::Measured(timing)))
         });
         Ok(match measured {

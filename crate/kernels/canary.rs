@@ -55,20 +55,29 @@ impl Case {
 /// As [`Gpu::open`] and [`check`].
 pub async fn open(choice: &Choice) -> Result<Gpu> {
     let gpu = Gpu::open(choice).await?;
+    examine(&gpu).await?;
+    Ok(gpu)
+}
+
+/// Runs all cases, unless this adapter is known to have passed.
+///
+/// # Errors
+/// As [`check`].
+pub async fn examine(gpu: &Gpu) -> Result<()> {
     #[cfg(not(target_arch = "wasm32"))]
     {
         let memory = Memory::of_user();
         if memory.as_ref().is_some_and(|memory| memory.has_passed(&gpu.adapter)) {
-            return Ok(gpu);
+            return Ok(());
         }
-        check(&gpu, &mut Pipelines::default()).await?;
+        check(gpu, &mut Pipelines::default()).await?;
         if let Some(memory) = memory {
             memory.remember(&gpu.adapter);
         }
+        Ok(())
     }
     #[cfg(target_arch = "wasm32")]
-    check(&gpu, &mut Pipelines::default()).await?;
-    Ok(gpu)
+    check(gpu, &mut Pipelines::default()).await
 }
 
 /// Runs all cases. Pipelines that are in `pipelines` already are used as they are.

@@ -2,7 +2,7 @@
 
 use super::{Event, Host, SlotCount, Wish};
 use crate::error::{Error, Result};
-use crate::gpu::{Choice, Tier};
+use crate::gpu::{Choice, Gpu, Tier};
 use crate::kernels::canary;
 use crate::lab::content::Text;
 use crate::model::Reference;
@@ -31,20 +31,26 @@ pub(super) async fn choose(
         let precision = (context.numerics, context.kv);
         GpuModel::load_slotted(gpu, checkpoint.clone(), precision, slots, &mut { progress }).await.map(Rc::new)
     };
-    let gpu = match canary::open(&Choice::default()).await {
-        Ok(gpu) => gpu,
-        Err(error) if wish == Wish::Gpu => return Err(error),
-        Err(error) => return Ok((None, refused(&error))),
-    };
     if wish == Wish::Gpu {
+        let gpu = canary::open(&Choice::default()).await?;
         return Ok((Some(load(gpu).await?), Text::new("theo yêu cầu", "as asked for")));
     }
+    let gpu = match Gpu::open(&Choice::default()).await {
+        Ok(gpu) => gpu,
+        Err(error) => return Ok((None, refused(&error))),
+    };
     if gpu.adapter.tier == Tier::Hardware {
-        return Ok(match load(gpu).await {
+        let examined = canary::examine(&gpu).await;
+        let loaded = match examined {
+            Ok(()) => load(gpu).await,
+            Err(error) => Err(error),
+        };
+        return Ok(match loaded {
             Ok(model) => (Some(model), Text::new("máy có GPU", "there is a GPU")),
             Err(error) => (None, refused(&error)),
         });
     }
+    // Compiling the canary's kernels takes a software adapter seconds: only if it is going to be used.
     let timing = match engine::time(reference, &gpu, &*host.clock).await {
         Ok(timing) => timing,
         Err(error) => return Ok((None, refused(&error))),
@@ -54,8 +60,13 @@ pub(super) async fn choose(
         format!("chỉ có GPU mô phỏng; đo thử: {software:.2} ms, CPU {cpu:.2} ms"),
         format!("the only adapter is software; measured: {software:.2} ms, CPU {cpu:.2} ms"),
     );
-    let model = if timing.gpu < timing.cpu { Some(load(gpu).await?) } else { None };
-    Ok((model, reason))
+    if timing.cpu <= timing.gpu {
+        return Ok((None, reason));
+    }
+    Ok(match canary::examine(&gpu).await {
+        Ok(()) => (Some(load(gpu).await?), reason),
+        Err(error) => (None, refused(&error)),
+    })
 }
 
 fn refused(error: &Error) -> Text {
