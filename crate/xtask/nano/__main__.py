@@ -17,6 +17,7 @@ def arguments() -> argparse.Namespace:
     train = commands.add_parser("train", help="train, or go on training, and export")
     train.add_argument("--hours", type=float, default=2.0, help="time for all of it; the steps follow from how long the first ones take")
     train.add_argument("--steps", type=int, help="in place of --hours: the same steps on every machine")
+    train.add_argument("--again", type=float, metavar="RATE", help="what is trained already is trained once more, from its weights, with this peak")
     train.add_argument("--tokens", type=int, help="places in a batch")
     train.add_argument("--out", type=Path, default=DEFAULT)
     train.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -25,6 +26,7 @@ def arguments() -> argparse.Namespace:
     evaluate.add_argument("--every", type=int, default=1, help="only every n-th conversation")
     evaluate.add_argument("--engine", type=Path, help="flash890: ask the command line instead")
     evaluate.add_argument("--show", type=int, default=10, help="wrong answers to print")
+    evaluate.add_argument("--phrasings", choices=["all", "blind", "old"], default="all", help="blind: those that nobody tuned anything on")
     parity = commands.add_parser("parity", help="this model against golden checkpoints, or against the engine")
     parity.add_argument("--golden", type=Path, nargs="*", default=[])
     parity.add_argument("--model", type=Path, default=DEFAULT / "model")
@@ -50,11 +52,11 @@ def main() -> int:
     elif args.command == "train":
         from .train import TOKENS, Trainer
 
-        Trainer(args.out, args.hours, args.steps, args.device, args.tokens or TOKENS).run()
+        Trainer(args.out, args.hours, args.steps, args.device, args.tokens or TOKENS, args.again).run()
     elif args.command == "evaluate":
         from .evaluate import run
 
-        good = run(args.model, args.every, args.engine, args.show)
+        good = run(args.model, args.every, args.engine, args.show, phrasings=args.phrasings)
     elif args.command == "parity":
         from .parity import against_engine, compare
 

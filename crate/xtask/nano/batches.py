@@ -1,6 +1,6 @@
 """Conversations as token ids in the release's chat form, and batches of them (specification, sections 12.3 and 1.4)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -84,6 +84,27 @@ class Encoder:
         )
         nothing = torch.zeros_like(ids[:, :1])
         return Examples(batch, answer, torch.cat([ids[:, 1:], nothing], 1), torch.cat([answer[:, 1:], nothing.bool()], 1))
+
+
+def blurred(examples: Examples, rng: np.random.Generator, share: float = 0.3) -> Examples:
+    """As if some n-grams of the questions were new: their rows are those of another place. So the memory is not leant on for how one asks."""
+    batch = examples.batch
+    question = ((batch.types < 0) & ~examples.answer).numpy()
+    orders = batch.rows[0].shape[-1]
+    rows, columns = np.nonzero(question)
+    chosen = rng.random(len(rows)) < share
+    rows, columns = rows[chosen], columns[chosen]
+    # From some length of n-gram on: where a pair is new, what contains it is new too.
+    first = rng.integers(0, 3, len(rows)) * (orders // 3)
+    new = torch.from_numpy(np.arange(orders)[None, :] >= first[:, None])
+    other = rng.permutation(len(rows))
+    out = []
+    for layer in batch.rows:
+        layer = layer.clone()
+        here = layer[rows, columns]
+        layer[rows, columns] = torch.where(new, here[other], here)
+        out.append(layer)
+    return Examples(replace(batch, rows=out), examples.answer, examples.labels, examples.learn)
 
 
 def to(examples: Examples, device: str) -> Examples:

@@ -80,12 +80,12 @@ def accepted(network, encoder: Encoder, dialogues: list[Dialogue]) -> float:
     return tokens / max(rounds, 1)
 
 
-def run(folder: Path, every: int = 1, engine: Path | None = None, show: int = 10, most: int = 96) -> bool:
+def run(folder: Path, every: int = 1, engine: Path | None = None, show: int = 10, most: int = 96, phrasings: str = "all") -> bool:
     """Prints a table and the first wrong answers, and writes scores.json; whether everything is as good as needed."""
     network, tables = load(folder)
     encoder = Encoder(Tokenizer.from_file(str(folder / "tokenizer.json")), network.c, tables)
     source = Source()
-    dialogues = held_out(source)[::every]
+    dialogues = held_out(source, blind={"all": None, "blind": True, "old": False}[phrasings])[::every]
     if engine:
         dialogues = [d for d in dialogues if len(d.turns) == 1]
         texts = [by_engine(engine, folder, d.turns[0].question, d.turns[0].picture, most)["text"] for d in dialogues]

@@ -18,7 +18,7 @@ def answers(network: Network, examples: Examples, quantise: bool) -> tuple[Tenso
     return F.cross_entropy(logits, labels), float((logits.argmax(-1) == labels).float().mean())
 
 
-def drafts(network: Network, examples: Examples, rng: np.random.Generator, anchors: int = 6) -> tuple[Tensor, float, float]:
+def drafts(network: Network, examples: Examples, rng: np.random.Generator, anchors: int = 10) -> tuple[Tensor, float, float]:
     """Loss, mean accepted drafts, and the loss of the index scores. The backbone is frozen."""
     c = network.c
     out = network(examples.batch, quantise=True, learn_index=True)
@@ -37,7 +37,9 @@ def drafts(network: Network, examples: Examples, rng: np.random.Generator, ancho
     accepted = right.int().cumprod(-1).sum(-1).float()
     # Confidence: does this one survive if those before it did?
     asked = real & F.pad(right, (1, -1), value=True).cumprod(-1).bool()
-    loss = F.cross_entropy(logits[real], targets[real])
+    # A draft counts only if all before it were right, so the first ones matter most.
+    weight = (0.8 ** torch.arange(c.dspark_block_size, device=at.device)).expand(real.shape)[real]
+    loss = (F.cross_entropy(logits[real], targets[real], reduction="none") * weight).sum() / weight.sum()
     loss = loss + 0.1 * F.binary_cross_entropy_with_logits(confidence[asked], right[asked].float())
     index = torch.stack(out.run.index_loss).mean() if out.run.index_loss else loss.new_zeros(())
     return loss + 0.1 * index, float(accepted.mean()), float(index.detach())

@@ -17,9 +17,14 @@ PLURAL = re.compile(
 )
 
 
-def split(entries: list[str], held: bool) -> list[str]:
-    """The trained entries of a list, or those held out."""
-    return [entry for i, entry in enumerate(entries) if (i % 5 == 4) == held]
+# Held-out phrasings that were written for a later training and that nobody has tuned anything on: the blind test.
+BLIND = frozenset((HERE / "blind.txt").read_text(encoding="utf-8").splitlines())
+
+
+def split(entries: list[str], held: bool, blind: bool | None = None) -> list[str]:
+    """The trained entries of a list, or those held out; of these all, or only the blind ones, or only the others."""
+    chosen = [entry for i, entry in enumerate(entries) if (i % 5 == 4) == held]
+    return chosen if blind is None else [entry for entry in chosen if (entry in BLIND) == blind]
 
 
 def templates() -> dict[tuple[str, str], list[str]]:
@@ -59,9 +64,20 @@ def pick(rng: np.random.Generator, entries: list):
     return entries[rng.integers(len(entries))]
 
 
+# Words that say nothing, anywhere in a question.
+FILLERS = {
+    "vi": "vậy thế nhỉ nhé ạ à đó này thì là mà ơi cụ_thể thật_ra rốt_cuộc chính_xác giúp mình bạn xin hãy được cho_biết nói luôn thử nào".split(),
+    "en": "so then now please really exactly just well actually here the a it that is in this you me to can would say tell know".split(),
+}
+
+
 def bent(template: str, kind: str, lang: str, rng: np.random.Generator) -> str:
     """A template as hurried people write it: a word left out, put in or moved. So the subject is learnt, not the words around it."""
     words = template.split()
+    if kind.startswith(TELLING_KINDS) and rng.random() < 0.25:
+        for _ in range(1 + int(rng.random() < 0.4)):
+            words.insert(rng.integers(len(words) + 1), pick(rng, FILLERS[lang]).replace("_", " "))
+        return " ".join(words)
     loose = [i for i, word in enumerate(words) if "{" not in word]
     if not loose or rng.random() > (0.15 if kind.startswith(TELLING_KINDS) else 0.45):
         return template
@@ -94,7 +110,7 @@ def template_kind(kind: str, subject: str, lang: str) -> str:
     return "number" if (kind, lang) == ("value", "vi") and NUMERIC.match(subject) else kind
 
 
-def question(fact: Fact, lang: str, rng: np.random.Generator, held: bool) -> str:
+def question(fact: Fact, lang: str, rng: np.random.Generator, held: bool, blind: bool | None = None) -> str:
     """One way to ask for a fact. Whole written questions belong to the trained ones."""
     asks = fact.asks.get(lang, [])
     if not held and asks and rng.random() < 0.25:
@@ -102,7 +118,7 @@ def question(fact: Fact, lang: str, rng: np.random.Generator, held: bool) -> str
     subject = pick(rng, fact.subjects[lang])
     kind = template_kind(fact.kind, subject, lang)
     if held:
-        return fill(pick(rng, split(TEMPLATES[kind, lang], True)), subject)
+        return fill(pick(rng, split(TEMPLATES[kind, lang], True, blind)), subject)
     pool = ANY[lang] if kind in PLAIN_KINDS and rng.random() < 0.5 else split(TEMPLATES[kind, lang], False)
     return fill(bent(pick(rng, pool), kind, lang, rng), subject)
 
@@ -136,8 +152,14 @@ def without_marks(text: str) -> str:
 
 
 GREETINGS = {
-    "vi": ["Cho mình hỏi, ", "Bạn ơi, ", "Chào bạn, ", "Ê, ", "À, ", "Vậy ", "Ok, ", "Nano ơi, "],
-    "en": ["Hi, ", "Hello, ", "Please, ", "Quick question: ", "So, ", "OK, ", "And ", "Well, "],
+    "vi": [
+        "Cho mình hỏi, ", "Bạn ơi, ", "Chào bạn, ", "Ê, ", "À, ", "Vậy ", "Ok, ", "Nano ơi, ", "Cho hỏi ", "Cho mình hỏi chút, ", "Thế ",
+        "Xin hỏi ", "Bạn cho mình hỏi ", "Này bạn, ", "Ừm, ", "Mình hỏi chút: ",
+    ],
+    "en": [
+        "Hi, ", "Hello, ", "Please, ", "Quick question: ", "So, ", "OK, ", "And ", "Well, ", "Hey, ", "Now ", "Tell me, ", "May I ask, ",
+        "One question: ", "Nano, ", "Um, ", "I wonder, ",
+    ],
 }
 CLOSINGS = {
     "vi": [" nhé", " vậy bạn", " với", ", cảm ơn", " hả bạn", " ạ", " nhỉ", " đi"],

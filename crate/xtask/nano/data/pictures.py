@@ -24,50 +24,66 @@ QUESTIONS = {
     "all": {
         "vi": [
             "Trong ảnh có gì?", "Bạn thấy gì?", "Mô tả ảnh này.", "Ảnh này là gì?", "Hãy cho biết ảnh có gì.",
-            "Đây là gì?", "",
+            "Đây là gì?", "", "Tả bức ảnh này.", "Ảnh vẽ gì?", "Bức hình này có những gì?",
+            "Nhìn ảnh bạn thấy gì?", "Cho mình biết ảnh có gì.", "Có gì trong ảnh?", "Hình này vẽ gì?", "Bạn tả ảnh giúp mình nhé?",
         ],
         "en": [
             "What is in the picture?", "What do you see?", "Describe this picture.", "What is this?",
-            "Tell me what the picture shows.", "What does it show?", "",
+            "Tell me what the picture shows.", "What does it show?", "", "What is on the picture?", "What can you see?",
+            "Could you describe the image?", "Describe it.", "Tell me what you see.", "What is in the image?", "What is here?",
+            "What does this image contain?",
         ],
     },
     "shape": {
         "vi": [
             "Đây là hình gì?", "Hình dạng gì?", "Trong ảnh là hình gì?", "Hình gì vậy?", "Bạn nhận ra hình gì?",
-            "Cho biết hình dạng.",
+            "Cho biết hình dạng.", "Đó là hình gì?", "Nó là hình gì?", "Nó hình gì?", "Nó có dạng gì?", "Dạng hình là gì?",
+            "Hình trong ảnh là hình gì?", "Bạn thấy hình gì?", "Hình này là hình gì?", "Hình vẽ thuộc dạng nào?",
         ],
         "en": [
             "What shape is it?", "Which shape is this?", "What shape is in the picture?", "The shape?",
-            "Which shape do you recognise?", "Tell me the shape.",
+            "Which shape do you recognise?", "Tell me the shape.", "What shape?", "Which shape do you see?", "What is the shape?",
+            "What form has it?", "What shape do you see?", "Name the shape.", "Which shape is in the picture?", "Is it a circle or what?",
+            "What kind of shape is shown?",
         ],
     },
     "colour": {
         "vi": [
             "Hình màu gì?", "Màu gì?", "Nó có màu gì?", "Màu của hình là gì?", "Bạn thấy hình màu gì?", "Cho biết màu.",
+            "Màu sắc là gì?", "Hình này màu gì?", "Nó màu gì?", "Hình tô màu nào?", "Hình có màu gì?", "Đó là màu gì?", "Màu nào vậy?",
+            "Màu của nó?", "Người vẽ dùng màu gì?",
         ],
         "en": [
             "What colour is it?", "Which colour is this?", "What is its colour?", "The colour?",
-            "Which colour do you see?", "Tell me the colour.",
+            "Which colour do you see?", "Tell me the colour.", "What colour?", "What is the colour?", "Which colour is it?",
+            "In which colour is it drawn?", "What colour do you see?", "Name the colour.", "Which colour?", "What colour does it have?",
+            "How is it coloured?",
         ],
     },
     "count": {
         "vi": [
             "Có mấy hình?", "Có bao nhiêu hình?", "Ảnh có mấy hình?", "Đếm số hình.", "Bạn đếm được mấy hình?",
-            "Số hình là bao nhiêu?",
+            "Số hình là bao nhiêu?", "Trong ảnh có mấy hình?", "Bao nhiêu hình?", "Mấy hình?", "Tổng cộng mấy hình?",
+            "Trong ảnh có bao nhiêu hình?", "Có mấy hình trong ảnh?", "Đếm giúp mình.", "Bạn thấy mấy hình?", "Số lượng hình là mấy?",
         ],
         "en": [
             "How many shapes are there?", "How many?", "How many shapes are in the picture?", "Count the shapes.",
-            "How many shapes do you count?", "The number of shapes?",
+            "How many shapes do you count?", "The number of shapes?", "How many shapes?", "How many are there?",
+            "How many shapes do you see?", "Can you count them?", "How many do you see?", "Tell me how many.", "How many are in the picture?",
+            "Count them.", "What is the count of shapes?",
         ],
     },
     "place": {
         "vi": [
             "Hình nằm ở đâu?", "Nó ở đâu?", "Vị trí của hình?", "Hình ở phía nào?", "Bạn thấy hình ở chỗ nào?",
-            "Cho biết vị trí.",
+            "Cho biết vị trí.", "Hình ở đâu?", "Nó nằm ở đâu?", "Nó ở phía nào?", "Nó ở góc nào?", "Hình nằm phía nào?",
+            "Hình ở chỗ nào?", "Vị trí của nó?", "Hình nằm chỗ nào trong ảnh?", "Hình được đặt ở đâu?",
         ],
         "en": [
             "Where is the shape?", "Where is it?", "The position of the shape?", "On which side is it?",
-            "At which place do you see it?", "Tell me the position.",
+            "At which place do you see it?", "Tell me the position.", "Where?", "Where do you see it?", "Where is it in the picture?",
+            "Whereabouts is the shape?", "In which part is it?", "Where does it lie?", "Its position?", "What is the position?",
+            "In which corner or side is it?",
         ],
     },
 }
