@@ -261,7 +261,7 @@ fn measure_lab() -> Result<Lab> {
         decode = decode.min(start.elapsed());
     }
     let total: Duration = blocks.values().sum();
-    let drafts = pollster::block_on(drafts::measure(&model.clone().into()))?;
+    let drafts = pollster::block_on(drafts::measure(&model.clone().into(), None))?;
     Ok(Lab {
         drafts,
         prompt_tokens: PROMPT,

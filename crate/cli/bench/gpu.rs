@@ -77,7 +77,7 @@ pub(super) async fn measure(gpu: Gpu, depths: &[usize], console: &Console) -> Re
         limits: Limits::of(&adapter, &limits),
         shape: Shape::of(&model),
         lines,
-        drafts: drafts::measure(&Engine::Gpu(model.clone())).await?,
+        drafts: drafts::measure(&Engine::Gpu(model.clone()), Some(&gpu)).await?,
         token,
         pipelines: model.pipelines(),
         first_use_ms: 1e3 * first_use.as_secs_f64(),
