@@ -260,9 +260,9 @@ pub struct Timing {
     pub gpu: f64,
 }
 
-/// Rounds of [`time`] on the adapter, of which the quickest counts; one more goes before them, for pipelines and caches.
+/// Rounds of [`time`], of which the quickest counts; one more goes before them, for pipelines and caches.
 const ROUNDS: usize = 3;
-/// Seconds that the processor is measured, since a browser's clock ticks in tenths of a millisecond; and the most rounds in that time.
+/// Seconds that the processor is measured in a round, since a browser's clock ticks in tenths of a millisecond; and the most rounds in that time.
 const MEASURED: f64 = 4e-3;
 const MOST_ROUNDS: usize = 1000;
 
@@ -283,12 +283,15 @@ pub async fn time(model: &Reference, gpu: &Gpu, clock: &dyn Fn() -> f64) -> Resu
         }
     };
     products();
-    let (begin, mut rounds, mut seconds) = (clock(), 0, 0.0);
-    while seconds < MEASURED && rounds < MOST_ROUNDS {
-        products();
-        (rounds, seconds) = (rounds + 1, clock() - begin);
+    // The best of a few: any of them may be held up by what else the machine does.
+    for _ in 0..=ROUNDS {
+        let (begin, mut rounds, mut seconds) = (clock(), 0, 0.0);
+        while seconds < MEASURED && rounds < MOST_ROUNDS {
+            products();
+            (rounds, seconds) = (rounds + 1, clock() - begin);
+        }
+        timing.cpu = timing.cpu.min(seconds / rounds as f64);
     }
-    timing.cpu = seconds / rounds as f64;
     let mut pipelines = Pipelines::default();
     let (plan, last) = gpu.checked("recording a measurement", || record(gpu, &mut pipelines, matrices, &x)).await?;
     for round in 0..=ROUNDS {
